@@ -1,4 +1,4 @@
-//! What differs between two catalogs, as far as the meaning of statements can depend on it.
+//! The differences between two catalogs, as far as the meaning of statements can depend on them.
 //!
 //! Comments, passwords and additional privileges change no meaning: a statement that was allowed is allowed. A foreign
 //! key is one of the table that it refers to as well, because deletes there follow it; a trigger is one of its table; a
@@ -22,7 +22,7 @@ use super::{
 };
 
 impl Catalog {
-    /// What a schema change has changed that has made this catalog of an older one.
+    /// The changes that schema changes have made to turn an older catalog into this one.
     pub(crate) fn changed_since(&self, old: &Catalog) -> Changed {
         let mut found = Found { old, new: self, changed: Changed::default() };
         found.relations();
@@ -279,7 +279,7 @@ fn is_same_trigger(old: &Arc<Trigger>, new: &Arc<Trigger>) -> bool {
     Arc::ptr_eq(old, new) || plain(old) == plain(new)
 }
 
-/// Whether a role may still do all that it could.
+/// Returns true if a role may still do all that it could.
 fn may_all(old: &Role, new: &Role) -> bool {
     let still = |had: bool, has: bool| has || !had;
     old.oid == new.oid
@@ -291,7 +291,7 @@ fn may_all(old: &Role, new: &Role) -> bool {
         && old.memberships.iter().all(|had| new.memberships.iter().any(|has| has.role == had.role))
 }
 
-/// Whether everything that was granted still is, by the same owner.
+/// Returns true if everything that was granted is still granted, by the same owner.
 fn has_all(old: &Rights, new: &Rights, kind: RightsKind) -> bool {
     old == new || old.owner == new.owner && has_items(Some(&old.items(kind)), Some(&new.items(kind)))
 }

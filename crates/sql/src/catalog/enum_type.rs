@@ -1,4 +1,4 @@
-//! Enums: their labels, and the numbers that stand for them in stored rows.
+//! Enums: their labels, and the numbers of these in stored rows.
 //!
 //! A value of an enum is stored as its label's number, and numbers ascend with labels, so that indexes order values as the type does. The
 //! numbers of a new enum lie far apart: ADD VALUE BEFORE and AFTER give a label a number between those of its neighbors, and no
@@ -74,7 +74,7 @@ impl EnumType {
     }
 }
 
-/// The numbers of so many new labels.
+/// The numbers of this many new labels.
 fn spread(count: usize) -> Vec<i32> {
     let stride = (i32::MAX / (count.max(1) as i32)).clamp(1, STRIDE);
     (0..count as i32).map(|at| at * stride).collect()

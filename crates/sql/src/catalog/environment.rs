@@ -19,7 +19,7 @@ impl CatalogEnvironment<'_> {
         CatalogEnvironment { catalog, plain: PlainEnvironment::new(0) }
     }
 
-    /// The same with a session's formats.
+    /// Returns the environment with a session's formats.
     pub fn with_formats(mut self, formats: FormatSettings) -> Self {
         self.plain.formats = formats;
         self

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use hashbrown::HashSet;
 use parking_lot::RwLock;
 
-/// How many changes are remembered.
+/// The limit of changes that are remembered.
 const CHANGES_MAX: usize = 4_096;
 
 /// The things that one schema change has changed, and whether statements that are under way may depend on one of them.
@@ -34,13 +34,13 @@ struct Change {
 /// The last changes.
 #[derive(Default)]
 pub(crate) struct History {
-    /// How many changes there were, for a look without the lock.
+    /// The number of changes, for a look without the lock.
     position: AtomicU64,
     changes: RwLock<VecDeque<Change>>,
 }
 
 impl History {
-    /// How many changes there were so far.
+    /// The number of changes so far.
     pub(crate) fn position(&self) -> u64 {
         // Acquire pairs with the release in `append`: a thread that sees a position finds its change.
         self.position.load(Ordering::Acquire)
@@ -60,8 +60,8 @@ impl History {
         position
     }
 
-    /// Whether nothing was changed since it was looked up. `looked_up`: the position at which a thing was, none if it was not;
-    /// `first`: the least of these positions.
+    /// Returns true if nothing has changed since it was looked up. `looked_up`: the position at which a thing was
+    /// looked up, `None` if it was not; `first`: the least of these positions.
     pub(crate) fn are_unchanged(&self, first: u64, looked_up: impl Fn(u64) -> Option<u64>) -> bool {
         if self.position() == first {
             return true;
@@ -76,8 +76,8 @@ impl History {
         !met.any(|(position, thing)| looked_up(thing).is_some_and(|looked_up| looked_up < position))
     }
 
-    /// As [`are_unchanged`](Self::are_unchanged), for what is read as of the end of an epoch: whether each thing was looked up
-    /// as it was then.
+    /// Returns true if each thing was looked up as it was at the end of an epoch: like
+    /// [`are_unchanged`](Self::are_unchanged), for reads as of that moment.
     pub(crate) fn are_as_of(&self, epoch: u64, first: u64, looked_up: impl Fn(u64) -> Option<u64>) -> bool {
         let changes = self.changes.read();
         if changes.front().is_some_and(|change| change.position > first + 1 && change.epoch > epoch) {

@@ -62,9 +62,9 @@ pub(crate) const PUBLIC_OID: u32 = 2200;
 pub(crate) struct Catalog {
     /// Rises with every schema change.
     pub version: u64,
-    /// How many changes the history of definitions has up to this catalog.
+    /// The number of changes in the history of definitions up to this catalog.
     pub position: u64,
-    /// Whether it is that of an open transaction, which has changed it.
+    /// True if it is the private catalog of an open transaction, which has changed it.
     pub is_private: bool,
     /// The next oid to give; even, because an enum's array type has the odd one behind it.
     next_oid: u32,
@@ -88,7 +88,7 @@ pub(crate) struct Catalog {
     owners: system::Owners,
 }
 
-/// What the catalog knows of the database itself.
+/// The catalog's entry for the database itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct DatabaseEntry {
     /// Its owner, and what was granted on it.
@@ -112,7 +112,7 @@ pub(crate) struct Schema {
     pub rights: Rights,
 }
 
-/// What a name in a schema stands for.
+/// The relation that a name in a schema denotes.
 #[derive(Clone, Debug)]
 pub(crate) enum Relation {
     Table(Arc<Table>),
@@ -126,7 +126,7 @@ pub(crate) enum Relation {
 }
 
 impl Relation {
-    /// What messages call it.
+    /// The relation's kind, as in messages.
     pub fn kind(&self) -> &'static str {
         match self {
             Relation::Table(table) => table.kind(),
@@ -243,7 +243,7 @@ impl Catalog {
         found.into_iter().filter(|name| name.starts_with(store::TEMPORARY))
     }
 
-    /// Whether a schema holds anything.
+    /// Returns true if a schema holds anything.
     pub fn has_objects_in(&self, schema: &str) -> bool {
         self.relations.get(schema).is_some_and(|names| !names.is_empty())
             || self.types.get(schema).is_some_and(|names| !names.is_empty())
@@ -286,7 +286,7 @@ impl Catalog {
         self.relation_unnoted(schema, name)
     }
 
-    /// As [`relation`](Self::relation), for what is no look-up of a statement's.
+    /// Finds a relation as [`relation`](Self::relation) does, without noting it as a look-up of a statement.
     fn relation_unnoted(&self, schema: &str, name: &str) -> Option<&Relation> {
         self.relations.get(schema)?.get(name)
     }

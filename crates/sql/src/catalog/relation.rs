@@ -35,7 +35,7 @@ pub(crate) struct Table {
     pub checks: Vec<Check>,
     /// Its foreign keys.
     pub foreign_keys: Vec<ForeignKey>,
-    /// How long its rows live.
+    /// The lifetime of its rows.
     pub persistence: Persistence,
     /// COMMENT ON TABLE.
     pub comment: Option<String>,
@@ -45,7 +45,7 @@ pub(crate) struct Table {
     pub rights: Rights,
     /// Of a materialized view, its query.
     pub stored_query: Option<StoredQuery>,
-    /// Where its rows lie.
+    /// The engine's table that stores its rows.
     pub engine: heddledb::Table,
 }
 
@@ -56,28 +56,28 @@ pub(crate) struct StoredQuery {
     pub query: String,
     /// The schemas in which the query's names were looked up.
     pub search_path: Vec<String>,
-    /// Whether it was run; else the view cannot be read.
+    /// True once it was run; before that the view cannot be read.
     pub populated: bool,
 }
 
-/// How long a table's rows live.
+/// The lifetime of a table's rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Persistence {
-    /// As long as the database.
+    /// The lifetime of the database.
     #[default]
     Permanent,
-    /// As long as the database, without promises after a crash.
+    /// The lifetime of the database, without promises after a crash.
     Unlogged,
-    /// As long as the session.
+    /// The lifetime of the session.
     Temporary,
-    /// As long as a transaction: ON COMMIT DELETE ROWS.
+    /// The lifetime of a transaction: ON COMMIT DELETE ROWS.
     EmptiedAtCommit,
     /// The table itself as long as the transaction that makes it: ON COMMIT DROP.
     DroppedAtCommit,
 }
 
 impl Persistence {
-    /// Whether a table is one of a session's own.
+    /// Returns true if the table is a session's own.
     pub fn is_temporary(self) -> bool {
         matches!(self, Self::Temporary | Self::EmptiedAtCommit | Self::DroppedAtCommit)
     }
@@ -94,9 +94,9 @@ pub(crate) struct Column {
     /// The type's modifier.
     #[serde(with = "crate::catalog::stored::modifier")]
     pub modifier: Modifier,
-    /// Whether NULL is refused.
+    /// True if NULL is refused.
     pub not_null: bool,
-    /// Where values come from that a statement does not give.
+    /// The source of values that a statement does not give.
     pub origin: ColumnOrigin,
     /// The domain that the column was declared with.
     pub domain: Option<u32>,
@@ -104,18 +104,19 @@ pub(crate) struct Column {
     pub engine: usize,
     /// COMMENT ON COLUMN.
     pub comment: Option<String>,
-    /// What was granted on it alone.
+    /// The privileges granted on it alone.
     #[serde(default)]
     pub acl: Option<Vec<AclItem>>,
     /// The collation that it was declared with, for those that read the definition: all of them compare by bytes.
     #[serde(default)]
     pub collation: Option<u32>,
-    /// What ALTER COLUMN SET has said of it.
+    /// The settings of ALTER COLUMN SET.
     #[serde(default)]
     pub settings: ColumnSettings,
 }
 
-/// What ALTER COLUMN SET says of a column: targets and numbers of values are for its statistics, the others change nothing here.
+/// The settings of a column by ALTER COLUMN SET: targets and numbers of values are for its statistics, the others
+/// change nothing here.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct ColumnSettings {
     /// `n_distinct=-0.5`
@@ -128,7 +129,7 @@ pub(crate) struct ColumnSettings {
     pub compression: Option<char>,
 }
 
-/// Where a column's value comes from if a statement does not give one. Expressions are SQL text.
+/// The source of a column's value if a statement does not give one. Expressions are SQL text.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum ColumnOrigin {
     /// NULL.
@@ -147,7 +148,7 @@ pub(crate) enum ColumnOrigin {
 }
 
 impl ColumnOrigin {
-    /// The same, to be changed.
+    /// Returns that expression to be changed.
     pub fn text_mut(&mut self) -> Option<&mut String> {
         match self {
             ColumnOrigin::Nothing | ColumnOrigin::Identity { .. } => None,
@@ -177,11 +178,11 @@ pub(crate) struct Index {
     pub oid: u32,
     /// Its name, unique in the schema; the engine's index has the same name.
     pub name: String,
-    /// What it orders by. In a partial index, the first one is the hidden column of its predicate.
+    /// The columns that it orders by. In a partial index, the first one is the hidden column of its predicate.
     pub columns: Vec<IndexColumn>,
-    /// Whether no two rows may be equal in all columns (rows with NULLs are never equal, unless `nulls_equal`).
+    /// True if no two rows may be equal in all columns (rows with NULLs are never equal, unless `nulls_equal`).
     pub unique: bool,
-    /// Whether it belongs to a UNIQUE constraint of this name.
+    /// True if it belongs to a UNIQUE constraint of this name.
     pub constraint: bool,
     /// Columns that are carried along (INCLUDE); they are kept as knowledge.
     pub included: Vec<usize>,
@@ -191,10 +192,10 @@ pub(crate) struct Index {
     /// NULLS NOT DISTINCT. The engine's index is then not a unique one.
     #[serde(default)]
     pub nulls_equal: bool,
-    /// Whether it is a deferrable primary key. The table's rows lie under a hidden key then.
+    /// True if it is a deferrable primary key. The table's rows then have a hidden key.
     #[serde(default)]
     pub primary: bool,
-    /// What it is declared to be: a B-tree here in any case.
+    /// The declared method: a B-tree here in any case.
     #[serde(default)]
     pub method: Method,
 }
@@ -245,12 +246,12 @@ pub(crate) struct NominalIndex {
     pub predicate: Option<String>,
 }
 
-/// What such an index is over.
+/// A key of a nominal index.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct NominalKey {
     /// A column's name, or an expression, as SQL text.
     pub text: String,
-    /// Whether it is a column's name.
+    /// True if it is a column's name.
     pub is_column: bool,
     /// The operator class that is named.
     pub class: Option<String>,
@@ -267,7 +268,7 @@ impl NominalIndex {
     }
 }
 
-/// When a deferrable unique constraint is checked, unless SET CONSTRAINTS says otherwise.
+/// The time at which a deferrable unique constraint is checked, unless SET CONSTRAINTS says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Deferral {
     /// At the end of each statement.
@@ -277,17 +278,17 @@ pub(crate) enum Deferral {
 }
 
 impl Index {
-    /// Whether no statement leaves two rows with the same values behind.
+    /// Returns true if no statement leaves two rows with the same values behind.
     pub fn is_unique_always(&self) -> bool {
         self.unique && self.deferral.is_none()
     }
 
-    /// Whether the engine refuses a second row with the same values.
+    /// Returns true if the engine refuses a second row with the same values.
     pub fn is_unique_in_engine(&self) -> bool {
         self.is_unique_always() && !self.nulls_equal
     }
 
-    /// Whether statements look for a second row with the same values when they end.
+    /// Returns true if statements look for a second row with the same values when they end.
     pub fn is_looked_up(&self) -> bool {
         self.unique && !self.is_unique_in_engine()
     }
@@ -298,11 +299,11 @@ impl Index {
 pub(crate) struct IndexColumn {
     /// The column.
     pub column: usize,
-    /// Whether DESC was said. The engine's index ascends; scans run in both directions.
+    /// True if DESC was said. The engine's index ascends; scans run in both directions.
     pub descending: bool,
     /// The operator class that was named.
     pub class: Option<String>,
-    /// Whether NULLS FIRST or NULLS LAST was said, and is not what the direction has anyway.
+    /// True if NULLS FIRST or NULLS LAST was said, and differs from the direction's own rule.
     #[serde(default)]
     pub nulls_at_other_end: bool,
 }
@@ -347,17 +348,17 @@ pub(crate) struct ForeignKey {
     pub on_delete: KeyAction,
     /// ON UPDATE.
     pub on_update: KeyAction,
-    /// Whether its check may wait until COMMIT.
+    /// True if its check may wait until COMMIT.
     #[serde(default)]
     pub deferrable: bool,
-    /// Whether it is checked at COMMIT, unless SET CONSTRAINTS says otherwise.
+    /// True if it is checked at COMMIT, unless SET CONSTRAINTS says otherwise.
     pub deferred: bool,
     /// COMMENT ON CONSTRAINT.
     #[serde(default)]
     pub comment: Option<String>,
 }
 
-/// What happens to referencing rows.
+/// The action on referencing rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum KeyAction {
     #[default]
@@ -391,7 +392,7 @@ pub(crate) struct View {
     /// Its owner, and what was granted on it. Its query runs with the owner's rights.
     #[serde(default)]
     pub rights: Rights,
-    /// What was granted on single columns.
+    /// The privileges granted on single columns.
     #[serde(default)]
     pub column_acls: Vec<(usize, Vec<AclItem>)>,
     #[serde(default)]
@@ -420,7 +421,7 @@ pub(crate) enum CheckOption {
 }
 
 impl CheckOption {
-    /// As `WITH` and `pg_class.reloptions` have it.
+    /// The option's name in `WITH` and `pg_class.reloptions`.
     pub fn name(self) -> &'static str {
         match self {
             CheckOption::Local => "local",
@@ -449,9 +450,9 @@ pub(crate) struct Sequence {
     pub minimum: i64,
     /// The greatest value.
     pub maximum: i64,
-    /// Whether it starts again beyond its bounds.
+    /// True if it starts again beyond its bounds.
     pub cycle: bool,
-    /// How many values a session fetches at a time.
+    /// The number of values that a session fetches at a time.
     pub cache: i64,
     /// The table and column that own it: it is dropped with them.
     pub owner: Option<(u32, usize)>,
@@ -464,7 +465,7 @@ pub(crate) struct Sequence {
 }
 
 impl Column {
-    /// Whether its values are a sequence's, GENERATED AS IDENTITY.
+    /// Returns true if its values are a sequence's, GENERATED AS IDENTITY.
     pub fn is_identity(&self) -> bool {
         matches!(self.origin, ColumnOrigin::Identity { .. })
     }
@@ -479,20 +480,20 @@ impl Column {
 }
 
 impl Table {
-    /// Whether a column belongs to the primary key, deferrable or not.
+    /// Returns true if a column belongs to the primary key, deferrable or not.
     pub fn is_in_key(&self, column: usize) -> bool {
         let mut deferrable = self.indexes.iter().filter(|index| index.primary);
         self.key.contains(&column)
             || deferrable.any(|index| index.columns.iter().any(|key| key.column == column))
     }
 
-    /// Whether unique constraints are checked when statements or transactions end.
+    /// Returns true if unique constraints are checked when statements or transactions end.
     pub fn has_late_keys(&self) -> bool {
         self.indexes.iter().any(Index::is_looked_up)
     }
 
-    /// Whether rows with these values may stand in an index any number of times: with a NULL that equals no other, or without
-    /// what a partial index asks for.
+    /// Returns true if rows with these values may be in an index any number of times: with a NULL that equals no other,
+    /// or if they do not satisfy the predicate of a partial index.
     pub fn may_repeat(&self, index: &Index, row: &[Value]) -> bool {
         let columns = match (index.nulls_equal, self.predicate(index)) {
             (false, _) => &index.columns[..],
@@ -522,12 +523,12 @@ impl Table {
         }
     }
 
-    /// What an index orders by, without the predicate of a partial index.
+    /// The columns that an index orders by, without the predicate of a partial index.
     pub fn index_keys<'i>(&self, index: &'i Index) -> &'i [IndexColumn] {
         &index.columns[usize::from(self.predicate(index).is_some())..]
     }
 
-    /// A column's name, or an index's expression, as it stands in SQL text.
+    /// A column's name, or an index's expression, as SQL text.
     pub fn column_text(&self, column: usize) -> String {
         match &self.columns[column] {
             Column { origin: ColumnOrigin::IndexKey(text), .. } => match crate::parse::is_call(text) {
@@ -538,7 +539,7 @@ impl Table {
         }
     }
 
-    /// What its kind is called.
+    /// The table's kind, as in messages.
     pub fn kind(&self) -> &'static str {
         if self.stored_query.is_some() { "materialized view" } else { "table" }
     }
@@ -561,8 +562,8 @@ impl Table {
         })
     }
 
-    /// Whether rows can be looked up by an index: one that the open transaction has added to a table with rows is filled by
-    /// its commit.
+    /// Returns true if rows can be looked up by an index: one that the open transaction has added to a table with rows
+    /// is filled by its commit.
     pub fn is_filled(&self, index: usize) -> bool {
         let name = &self.indexes[index].name;
         self.engine.definition().indexes().iter().any(|index| index.name == *name)

@@ -15,7 +15,7 @@ use crate::catalog::Catalog;
 use crate::catalog::role::{BOOTSTRAP, READ_ALL_DATA, WRITE_ALL_DATA};
 use crate::error::{Result, SqlError, SqlState};
 
-/// The grantee that stands for every role.
+/// The grantee that means every role.
 pub(crate) const PUBLIC_ROLE: u32 = 0;
 
 /// Privileges, as bits.
@@ -34,7 +34,7 @@ pub(crate) const CREATE: Privileges = 1 << 9;
 pub(crate) const TEMPORARY: Privileges = 1 << 10;
 pub(crate) const CONNECT: Privileges = 1 << 11;
 
-/// The names of privileges, their bits, and the letters that stand for them in access lists, in PostgreSQL's order.
+/// The names of privileges, their bits, and their letters in access lists, in PostgreSQL's order.
 pub(crate) const NAMES: [(&str, Privileges, char); 12] = [
     ("INSERT", INSERT, 'a'),
     ("SELECT", SELECT, 'r'),
@@ -77,7 +77,7 @@ impl RightsKind {
         }
     }
 
-    /// What every role has on such an object unless it is revoked.
+    /// The privileges that every role has on such an object unless they are revoked.
     pub fn of_public(self) -> Privileges {
         match self {
             RightsKind::Database => TEMPORARY | CONNECT,
@@ -87,7 +87,7 @@ impl RightsKind {
         }
     }
 
-    /// What the owner has unless it is revoked.
+    /// The privileges that the owner has unless they are revoked.
     pub fn of_owner(self) -> Privileges {
         if self == RightsKind::Column { 0 } else { self.all() }
     }
@@ -105,7 +105,7 @@ impl RightsKind {
         }
     }
 
-    /// What messages call it.
+    /// The kind's name in messages.
     pub fn name(self) -> &'static str {
         match self {
             RightsKind::Table => "relation",
@@ -119,16 +119,16 @@ impl RightsKind {
     }
 }
 
-/// What one role has granted to another.
+/// The privileges that one role has granted to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AclItem {
     /// The role that may, or [`PUBLIC_ROLE`].
     pub grantee: u32,
     /// The role that granted it.
     pub grantor: u32,
-    /// What may be done.
+    /// The privileges granted.
     pub privileges: Privileges,
-    /// What may be granted to others: WITH GRANT OPTION.
+    /// The privileges that may be granted to others: WITH GRANT OPTION.
     pub grantable: Privileges,
 }
 
@@ -173,7 +173,7 @@ impl Rights {
         }
     }
 
-    /// Whether a role is mentioned, as the owner or in the list.
+    /// Returns true if a role is mentioned, as the owner or in the list.
     pub fn mentions(&self, role: u32) -> bool {
         self.acl.iter().flatten().any(|item| item.grantee == role || item.grantor == role)
     }
@@ -200,7 +200,7 @@ pub(crate) fn change_owner(acl: &mut Vec<AclItem>, old: u32, owner: u32) {
 }
 
 impl Catalog {
-    /// Which of these privileges a role has on an object.
+    /// Returns those of the wanted privileges that a role has on an object.
     pub fn granted(&self, role: u32, rights: &Rights, kind: RightsKind, wanted: Privileges) -> Privileges {
         if self.is_superuser(role) {
             return wanted;
@@ -222,7 +222,7 @@ impl Catalog {
         found
     }
 
-    /// What membership of `pg_read_all_data` and `pg_write_all_data` gives.
+    /// The privileges that membership of `pg_read_all_data` and `pg_write_all_data` gives.
     fn of_predefined_roles(&self, role: u32, kind: RightsKind) -> Privileges {
         let mut found = 0;
         if self.has_privileges_of(role, READ_ALL_DATA) {
@@ -238,17 +238,17 @@ impl Catalog {
         found
     }
 
-    /// Whether a role has all of these privileges on an object.
+    /// Returns true if a role has all of these privileges on an object.
     pub fn may(&self, role: u32, rights: &Rights, kind: RightsKind, wanted: Privileges) -> bool {
         self.granted(role, rights, kind, wanted) == wanted
     }
 
-    /// Whether a role counts as the owner of an object.
+    /// Returns true if a role counts as the owner of an object.
     pub fn is_owner(&self, role: u32, rights: &Rights) -> bool {
         self.has_privileges_of(role, rights.owner)
     }
 
-    /// Which of these privileges a role may grant on an object. The owner may grant all.
+    /// Returns those of the wanted privileges that a role may grant on an object. The owner may grant all.
     pub fn grantable(&self, role: u32, rights: &Rights, kind: RightsKind, wanted: Privileges) -> Privileges {
         if self.has_privileges_of(role, rights.owner) {
             return wanted;

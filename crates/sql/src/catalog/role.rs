@@ -57,13 +57,13 @@ pub(crate) struct Role {
     pub oid: u32,
     /// Its name.
     pub name: String,
-    /// Whether no privilege is checked.
+    /// True if no privilege is checked.
     pub superuser: bool,
-    /// Whether it has the privileges of the roles that it is a member of without SET ROLE.
+    /// True if it has the privileges of the roles that it is a member of without SET ROLE.
     pub inherit: bool,
     pub create_role: bool,
     pub create_db: bool,
-    /// Whether it may connect.
+    /// True if it may connect.
     pub login: bool,
     pub replication: bool,
     pub bypass_rls: bool,
@@ -133,7 +133,7 @@ impl Role {
         }
     }
 
-    /// Whether it is one that every database has.
+    /// Returns true if every database has this role.
     pub fn is_built_in(&self) -> bool {
         self.oid == BOOTSTRAP || PREDEFINED.iter().any(|(oid, _)| *oid == self.oid)
     }
@@ -195,22 +195,23 @@ impl Catalog {
         }
     }
 
-    /// Whether no privilege is checked for this role.
+    /// Returns true if no privilege is checked for this role.
     pub fn is_superuser(&self, role: u32) -> bool {
         self.role_by_oid(role).is_some_and(|role| role.superuser)
     }
 
-    /// Whether a role may SET ROLE to another: it is a member, directly or not, or a superuser.
+    /// Returns true if a role may SET ROLE to another: it is a member, directly or not, or a superuser.
     pub fn is_member_of(&self, member: u32, role: u32) -> bool {
         self.is_superuser(member) || self.reaches(member, role, false)
     }
 
-    /// As [`is_member_of`](Self::is_member_of), without superusers' membership of everything.
+    /// Returns true if a role is a member of another, directly or not: like [`is_member_of`](Self::is_member_of),
+    /// without superusers' membership of everything.
     pub fn is_member_of_strictly(&self, member: u32, role: u32) -> bool {
         self.reaches(member, role, false)
     }
 
-    /// Whether a role has the privileges of another: it is a superuser, or a member by roles that inherit.
+    /// Returns true if a role has the privileges of another: it is a superuser, or a member by roles that inherit.
     pub fn has_privileges_of(&self, member: u32, role: u32) -> bool {
         self.is_superuser(member) || self.reaches(member, role, true)
     }
@@ -237,7 +238,7 @@ impl Catalog {
         false
     }
 
-    /// Whether a role may grant membership of another.
+    /// Returns true if a role may grant membership of another.
     pub fn is_admin_of(&self, member: u32, role: u32) -> bool {
         if self.is_superuser(member) {
             return true;

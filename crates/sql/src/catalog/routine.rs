@@ -36,7 +36,7 @@ impl Language {
     }
 }
 
-/// How an argument is passed.
+/// The mode in which an argument is passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum ArgumentMode {
     In,
@@ -48,12 +48,12 @@ pub(crate) enum ArgumentMode {
 }
 
 impl ArgumentMode {
-    /// Whether a call of a function gives the argument.
+    /// Returns true if a call of a function gives the argument.
     pub fn is_input(self) -> bool {
         matches!(self, ArgumentMode::In | ArgumentMode::InOut | ArgumentMode::Variadic)
     }
 
-    /// Whether the argument is a part of the result.
+    /// Returns true if the argument is a part of the result.
     pub fn is_output(self) -> bool {
         matches!(self, ArgumentMode::Out | ArgumentMode::InOut | ArgumentMode::Table)
     }
@@ -101,7 +101,7 @@ pub(crate) struct ResultColumn {
     pub domain: Option<u32>,
 }
 
-/// When a routine's calls may be evaluated ahead of time.
+/// The volatility of a routine: it decides if its calls may be evaluated ahead of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Stability {
     Immutable,
@@ -136,14 +136,14 @@ pub(crate) struct Routine {
     /// The type of the result, or of one row; `record` for several columns.
     #[serde(with = "stored::oid")]
     pub result: Type,
-    /// Whether it returns rows.
+    /// True if it returns rows.
     pub is_set: bool,
     /// The table whose rows it returns, if the result was declared so.
     pub row_of: Option<u32>,
     /// The domain of the result, if it was declared as one.
     #[serde(default)]
     pub result_domain: Option<u32>,
-    /// Whether NULL among the arguments makes the result NULL.
+    /// True if NULL among the arguments makes the result NULL.
     pub is_strict: bool,
     pub stability: Stability,
     /// The body, as it was written.
@@ -184,18 +184,18 @@ impl Routine {
         self.arguments.iter().filter(|argument| argument.mode.is_output())
     }
 
-    /// Whether the result, or a part of it, is a row of this table.
+    /// Returns true if an argument or the result, or a part of it, is a row of this table.
     pub fn names_row_of(&self, table: u32) -> bool {
         let mut rows = self.arguments.iter().map(|argument| argument.row_of).chain([self.row_of]);
         rows.any(|row| row == Some(table))
     }
 
-    /// Whether the last argument may be repeated.
+    /// Returns true if the last argument may be repeated.
     pub fn is_variadic(&self) -> bool {
         self.arguments.iter().any(|argument| argument.mode == ArgumentMode::Variadic)
     }
 
-    /// What messages call it.
+    /// The routine's kind, as in messages.
     pub fn kind(&self) -> &'static str {
         if self.is_procedure { "procedure" } else { "function" }
     }
@@ -207,7 +207,7 @@ impl Routine {
     }
 }
 
-/// When a trigger fires.
+/// The time at which a trigger fires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum TriggerTime {
     Before,
@@ -224,7 +224,7 @@ pub(crate) struct Trigger {
     /// Its name.
     pub name: String,
     pub time: TriggerTime,
-    /// Whether it fires for each row; else once for a statement.
+    /// True if it fires for each row, false if once for a statement.
     pub for_each_row: bool,
     pub on_insert: bool,
     pub on_update: bool,
@@ -258,7 +258,7 @@ pub(crate) struct Trigger {
     pub is_deferrable: bool,
 }
 
-/// What a statement does to a row.
+/// The change of a row by a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     Insert,
@@ -280,12 +280,12 @@ impl Event {
 }
 
 impl Trigger {
-    /// Whether its function sees all rows that the statement has changed.
+    /// Returns true if its function sees all rows that the statement has changed.
     pub fn has_transition_tables(&self) -> bool {
         self.old_table.is_some() || self.new_table.is_some()
     }
 
-    /// Whether it fires for an event; of an update, for one that sets these columns.
+    /// Returns true if it fires for an event; of an update, for one that sets these columns.
     pub fn fires_on(&self, event: Event, is_set: impl Fn(&str) -> bool) -> bool {
         if self.is_disabled {
             return false;

@@ -1,7 +1,7 @@
-//! Which tables have rules that only SQL evaluates: the engine refuses writes to them that do not come from here.
+//! The tables whose rules only SQL evaluates: the engine refuses all writes to them that SQL does not make.
 //!
-//! Invariant: such a table's definition in the engine names SQL as its evaluator from the transaction on that gives it its first rule.
-//! It stays so when the last rule goes.
+//! Invariant: such a table's definition in the engine names SQL as its evaluator from the transaction on that gives it
+//! its first rule. It remains so when the last rule is dropped.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::catalog::{Catalog, Check, Column, ColumnOrigin, ForeignKey, Index, Ta
 pub(crate) const EVALUATOR: &str = "SQL";
 
 impl Column {
-    /// Whether the values of the column are SQL's to compute or to check.
+    /// Returns true if SQL computes or checks the values of the column.
     fn is_ruled(&self) -> bool {
         let is_computed = matches!(
             self.origin,
@@ -24,7 +24,7 @@ impl Column {
     }
 }
 
-/// Whether rows with these columns, indexes, checks and foreign keys have rules that only SQL evaluates.
+/// Returns true if rows with these columns, indexes, checks and foreign keys have rules that only SQL evaluates.
 pub(crate) fn are_ruled(
     columns: &[Column],
     indexes: &[Index],

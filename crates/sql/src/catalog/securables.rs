@@ -32,18 +32,18 @@ pub(crate) enum Securable {
 pub(crate) struct SecurableEntry {
     pub object: Securable,
     pub rights: Rights,
-    /// As messages call it: `table t`.
+    /// The object's description in messages: `table t`.
     pub description: String,
 }
 
-/// What a role grants on objects that it is going to create.
+/// The privileges that a role grants on objects that it is going to create.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct DefaultAcl {
     /// Its oid.
     pub oid: u32,
     /// The role that creates the objects.
     pub role: u32,
-    /// The schema; none: all.
+    /// The schema; `None` for all.
     pub schema: Option<u32>,
     /// The kind of objects.
     pub kind: RightsKind,
@@ -62,7 +62,7 @@ impl Relation {
         }
     }
 
-    /// As what its rights count.
+    /// The kind as which its rights count.
     pub fn rights_kind(&self) -> RightsKind {
         if matches!(self, Relation::Sequence(_)) { RightsKind::Sequence } else { RightsKind::Table }
     }
@@ -279,7 +279,7 @@ impl Catalog {
 }
 
 impl Relation {
-    /// What was granted on a single column.
+    /// The privileges granted on a single column.
     pub fn column_acl(&self, column: usize) -> &[AclItem] {
         match self {
             Relation::Table(table) => {

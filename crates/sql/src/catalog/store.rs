@@ -1,9 +1,9 @@
-//! Where definitions are kept: a table of the engine with one row for each object.
+//! The store of definitions: an engine table with one row for each object.
 //!
-//! Invariants: an object's row is written and deleted in the transaction that makes, changes or drops what it stands for,
-//! so a crash leaves both or neither. Temporary objects that a crash has left are dropped when the database is opened. Tables
-//! that the engine has and no row names were made through the engine's own interface: they are tables of the schema
-//! `public`.
+//! Invariants: an object's row is written and deleted in the transaction that makes, changes or drops the object, so a
+//! crash leaves both or neither. Temporary objects that a crash has left are dropped when the database is opened.
+//! Tables that the engine has and no row names were made through the engine's own interface: they are tables of the
+//! schema `public`.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::types::{Modifier, Type};
 /// The engine's table of definitions.
 const OBJECTS: &str = "sql.object";
 
-/// How the names of the schemas of sessions' temporary objects begin: no other schema's does.
+/// The prefix of the names of the schemas of sessions' temporary objects: no other schema's has it.
 pub(crate) const TEMPORARY: &str = "pg_temp_";
 
 /// The schema of temporary objects among those of a path: the session's.
@@ -131,7 +131,7 @@ impl StoredTable {
     }
 }
 
-/// What a table of the engine's is to look like.
+/// The definition of an engine table.
 #[derive(Clone, Debug)]
 pub(crate) struct EngineTable<'t> {
     /// Its name in the engine.
@@ -142,7 +142,7 @@ pub(crate) struct EngineTable<'t> {
     pub key: &'t [usize],
     /// Its indexes.
     pub indexes: &'t [Index],
-    /// Whether its rows have rules that only SQL evaluates.
+    /// True if its rows have rules that only SQL evaluates.
     pub is_ruled: bool,
 }
 
@@ -211,7 +211,7 @@ impl Store {
         Ok((store, catalog))
     }
 
-    /// A table of the engine's, for definitions whose own is not made yet.
+    /// An engine table, for definitions whose own is not made yet.
     pub fn any_table(&self) -> heddledb::Table {
         self.objects.clone()
     }
@@ -354,8 +354,8 @@ impl Object {
         Object::Table(Box::new(StoredTable::of(table)))
     }
 
-    /// What a definition that outlives its session evaluates, as SQL texts, with the object's kind and name; none of a
-    /// trigger, whose table decides.
+    /// The SQL texts that a definition that outlives its session evaluates, with the object's kind and name; `None` for
+    /// a trigger, whose table decides.
     pub fn expressions(&self) -> Option<(&'static str, &str, Vec<&str>)> {
         fn conditions(checks: &[Check]) -> impl Iterator<Item = &str> {
             checks.iter().map(|check| check.condition.as_str())
@@ -481,7 +481,7 @@ fn adopted(engine: &heddledb::Table, catalog: &mut Catalog) -> Option<Table> {
     })
 }
 
-/// The type of SQL whose values a column of the engine's holds.
+/// The type of SQL whose values an engine column holds.
 fn sql_type(data_type: &DataType) -> Option<(Type, Modifier)> {
     let plain = |ty| Some((ty, Modifier::NONE));
     match data_type {

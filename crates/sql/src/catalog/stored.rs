@@ -1,4 +1,4 @@
-//! How types and modifiers are written in stored definitions: as the numbers that clients see.
+//! The form of types and modifiers in stored definitions: the numbers that clients see.
 
 /// A type as its oid.
 pub(crate) mod oid {

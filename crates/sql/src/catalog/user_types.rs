@@ -14,7 +14,7 @@ use crate::catalog::uses::{Thing, note};
 use crate::types::record::{RecordField, Shape};
 use crate::types::{Modifier, ROW_TYPE, Type};
 
-/// A type of a user's.
+/// A user-defined type.
 #[derive(Clone, Debug)]
 pub(crate) enum UserType {
     Enum(Arc<EnumType>),
@@ -80,7 +80,7 @@ pub(crate) struct Domain {
     pub modifier: Modifier,
     /// DEFAULT, as SQL text.
     pub default: Option<String>,
-    /// Whether NULL is refused.
+    /// True if NULL is refused.
     pub not_null: bool,
     /// Conditions over VALUE.
     pub checks: Vec<Check>,

@@ -1,5 +1,5 @@
-//! What a statement's meaning depends on: the things that were looked up in the catalog while it was bound, planned, compiled
-//! and run.
+//! The things that a statement's meaning depends on: those looked up in the catalog while it was bound, planned,
+//! compiled and run.
 //!
 //! Each look-up of a [`Catalog`](super::Catalog) notes what it was asked for, found or not, so nothing can be used that is not
 //! noted: a name in one schema, or an oid. A plan keeps what was noted while it was made ([`record`]), because it is
@@ -41,16 +41,16 @@ pub(crate) enum Thing<'n> {
 }
 
 impl Thing<'_> {
-    /// A number that stands for it. Two things with one number cost a retry, at worst.
+    /// The thing's number. Two things with one number cost a retry, at worst.
     pub(crate) fn number(self) -> u64 {
         hashing().hash_one(self)
     }
 }
 
 thread_local! {
-    /// Whether anything is to be noted on this thread.
+    /// True if anything is to be noted on this thread.
     static IS_NOTING: Cell<bool> = const { Cell::new(false) };
-    /// What the plans depend on that are being made, the innermost last.
+    /// The things that the plans being made depend on, the innermost plan last.
     static PLANS: RefCell<Vec<HashSet<u64, Hashing>>> = const { RefCell::new(Vec::new()) };
     /// The open transaction of which this thread runs a statement.
     static TRANSACTION: RefCell<Option<Arc<Uses>>> = const { RefCell::new(None) };
@@ -77,7 +77,7 @@ fn note_number(position: u64, number: u64) {
     }
 }
 
-/// What a plan, or a compiled body, depends on.
+/// The things that a plan, or a compiled body, depends on.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kept {
     /// No other one has it.
@@ -164,7 +164,7 @@ pub(crate) fn set_transaction(uses: Option<Arc<Uses>>) {
     look_whether_noting();
 }
 
-/// What the statements of a transaction depended on so far.
+/// The things that the statements of a transaction depended on so far.
 pub(crate) struct Uses {
     history: Arc<History>,
     noted: Mutex<Noted>,
@@ -180,7 +180,8 @@ struct Noted {
     first: Option<u64>,
 }
 
-/// How many plans are remembered: a transaction may run any number of statements that are planned each for itself.
+/// The limit of plans that are remembered: a transaction may run any number of statements that are planned each for
+/// itself.
 const PLANS_MAX: usize = 4_096;
 
 impl Noted {
@@ -214,7 +215,7 @@ impl Uses {
         }
     }
 
-    /// Whether everything meant, where it was looked up, what it meant at the end of this epoch.
+    /// Returns true if everything had the same meaning, when it was looked up, as at the end of this epoch.
     pub(crate) fn are_as_of(&self, epoch: u64) -> bool {
         let noted = self.noted.lock();
         let Some(first) = noted.first else { return true };

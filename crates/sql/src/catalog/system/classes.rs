@@ -52,7 +52,7 @@ pub(super) struct IndexOf<'t> {
     pub predicate: Option<&'t str>,
     pub unique: bool,
     pub primary: bool,
-    /// Whether a constraint of the same name stands for it.
+    /// True if it belongs to a constraint of the same name.
     pub constraint: bool,
     /// Of a DEFERRABLE constraint, when it is checked.
     pub deferral: Option<Deferral>,
@@ -96,7 +96,7 @@ pub(super) fn indexes_of(table: &Table) -> Vec<IndexOf<'_>> {
     primary.into_iter().chain(others).collect()
 }
 
-/// Whether a table has an index of any kind.
+/// Returns true if a table has an index of any kind.
 pub(super) fn has_index(table: &Table) -> bool {
     table.key_oid.is_some() || !table.indexes.is_empty() || !table.nominal_indexes.is_empty()
 }
@@ -257,7 +257,7 @@ fn texts(texts: &[String]) -> Value {
     if texts.is_empty() { Value::Null } else { list(Type::Text, texts.iter().map(String::as_str)) }
 }
 
-/// What a row of `pg_class` says of a relation's owner and its life.
+/// The facts in a row of `pg_class` about a relation's owner and its life.
 struct ClassFacts {
     owner: u32,
     acl: Value,
@@ -507,7 +507,7 @@ pub(super) fn indexes(system: &SystemCatalog<'_>, out: &mut Output) {
                 let column = &table.columns[it.column];
                 column.collation.unwrap_or(type_facts(column.ty).collation)
             };
-            // Zero stands for an expression.
+            // Zero means an expression.
             let number = |&at: &usize| if at < table.visible().len() { at as i16 + 1 } else { 0 };
             let expressions: Vec<&str> =
                 columns.iter().filter_map(|&at| table.columns[at].indexed()).collect();

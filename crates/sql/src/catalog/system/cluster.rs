@@ -1,4 +1,4 @@
-//! What is outside of the database's objects: roles, databases, tablespaces, settings, sessions.
+//! The relations of things outside of the database's objects: roles, databases, tablespaces, settings, sessions.
 
 use super::monitoring::wait_events;
 use super::privileges::{acl_of, acl_value};

@@ -20,14 +20,14 @@ pub(super) struct Constraint<'c> {
     pub comment: Option<&'c str>,
 }
 
-/// What a constraint belongs to.
+/// The object to which a constraint belongs.
 #[derive(Clone, Copy)]
 pub(super) enum Owner<'c> {
     Table(&'c Table),
     Domain(&'c Domain),
 }
 
-/// What a constraint says.
+/// The rule of a constraint.
 pub(super) enum Rule<'c> {
     /// A primary key or a unique constraint.
     Key(IndexOf<'c>),
@@ -46,7 +46,7 @@ impl Rule<'_> {
         }
     }
 
-    /// Whether it is DEFERRABLE, and whether INITIALLY DEFERRED.
+    /// Returns two flags: DEFERRABLE, and INITIALLY DEFERRED.
     pub fn timing(&self) -> (bool, bool) {
         match self {
             Rule::Key(index) => {
@@ -68,7 +68,7 @@ impl Rule<'_> {
 }
 
 impl Constraint<'_> {
-    /// The columns of its table that it names: those of a CHECK in the order in which they come in its condition.
+    /// The columns of its table that it names: those of a CHECK in the order of its condition.
     pub fn columns(&self) -> Vec<usize> {
         match (&self.rule, self.owner) {
             (Rule::Check(condition), Owner::Table(table)) => {

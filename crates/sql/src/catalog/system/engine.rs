@@ -1,4 +1,4 @@
-//! What the engine reports about itself: `heddle_stats`, `heddle_hot_records`, `heddle_splits`, `heddle_schedule`,
+//! The engine's reports about itself: `heddle_stats`, `heddle_hot_records`, `heddle_splits`, `heddle_schedule`,
 //! `heddle_partitions`, `heddle_checkpoints`, and `pg_stat_statements`.
 //!
 //! # Invariants
@@ -24,7 +24,7 @@ pub(super) fn statistics(system: &SystemCatalog<'_>, out: &mut Output) {
     }
 }
 
-/// What the engine does about a row that transactions conflict on.
+/// The engine's treatment of a row that transactions conflict on.
 fn treatment(record: &HotRecord) -> &'static str {
     match record {
         record if !record.splits.is_empty() => "split",

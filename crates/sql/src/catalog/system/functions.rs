@@ -375,7 +375,7 @@ fn function_is_visible(system: &SystemCatalog<'_>, oid: u32) -> Option<bool> {
     Some(found.iter().any(|found| found.oid == oid))
 }
 
-/// Whether an object of PostgreSQL's own is visible: always, if it exists.
+/// The visibility of a built-in object: true, if the object exists.
 fn is_built_in(_: &mut FunctionContext<'_>, values: &[Value]) -> Result<Value> {
     let known = oid(values) != 0 && oid(values) < crate::types::FIRST_USER_OID;
     Ok(if known { Value::Bool(true) } else { Value::Null })

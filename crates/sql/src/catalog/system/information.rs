@@ -75,7 +75,7 @@ pub(super) fn tables(system: &SystemCatalog<'_>, out: &mut Output) {
     }
 }
 
-/// Whether rows of a view can be written, rather than at most deleted.
+/// Returns true if rows of a view can be written, rather than at most deleted.
 fn is_writable(catalog: &Catalog, view: &Arc<View>) -> bool {
     writable_columns(catalog, view).is_some_and(|columns| columns.contains(&true))
 }
@@ -294,7 +294,7 @@ fn domain_name(catalog: &Catalog, oid: u32) -> Option<(&str, &str)> {
     }
 }
 
-/// Whether a sequence is an identity column's: the standard knows it as the column's alone.
+/// Returns true if a sequence is an identity column's: the standard knows it as the column's alone.
 fn is_identity(catalog: &Catalog, sequence: &Sequence) -> bool {
     let column = sequence.owner.and_then(|(table, at)| catalog.table_by_oid(table)?.columns.get(at));
     column.is_some_and(|column| matches!(column.origin, ColumnOrigin::Identity { .. }))

@@ -115,7 +115,7 @@ pub(super) fn key_columns(system: &SystemCatalog<'_>, out: &mut Output) {
     }
 }
 
-/// Which column of the referenced key a foreign key's column refers to, from 1.
+/// The position in the referenced key of the column that a foreign key's column refers to, from 1.
 fn position_in_key(system: &SystemCatalog<'_>, constraint: &Constraint<'_>, number: usize) -> Option<i32> {
     let Rule::Foreign(key) = constraint.rule else { return None };
     let index = referenced_index(system.objects(), key)?;

@@ -20,12 +20,12 @@ use crate::types::Value;
 
 type Cells = Vec<(&'static str, Value)>;
 
-/// Which grants a view lists.
+/// The grants that a view lists.
 #[derive(Clone, Copy, PartialEq)]
 enum Seen {
-    /// What the role may see.
+    /// The grants that the role may see.
     All,
-    /// What a role of the session's has granted or has.
+    /// The grants that a role of the session has made or has.
     OfRoles,
 }
 
@@ -158,7 +158,7 @@ pub(super) fn tables_of_roles(system: &SystemCatalog<'_>, out: &mut Output) {
     table_rows(system, out, Seen::OfRoles);
 }
 
-/// What was granted on columns, and what was granted on their tables.
+/// Lists the privileges granted on columns, and those granted on their tables.
 fn column_rows(system: &SystemCatalog<'_>, out: &mut Output, seen: Seen) {
     for it in securables(system) {
         let of_table = grants(system, &it.rights, RightsKind::Table, seen);

@@ -19,7 +19,7 @@ use crate::types::{Type, Value};
 
 type Cells = Vec<(&'static str, Value)>;
 
-/// Whether the session's role may call a routine.
+/// Returns true if the session's role may call a routine.
 fn may_execute(system: &SystemCatalog<'_>, routine: &Listed<'_>) -> bool {
     let catalog = system.objects();
     let role = system.session.role_oid();
@@ -35,9 +35,9 @@ fn specific(system: &SystemCatalog<'_>, routine: &Listed<'_>) -> Cells {
     ]
 }
 
-/// What differs between users' routines and the system's.
+/// The facts that differ between user-defined routines and the system's.
 struct Facts<'c> {
-    /// None: an aggregate or a window function, which the standard does not know.
+    /// `None` for an aggregate or a window function, which the standard does not know.
     kind: Option<&'static str>,
     result: Option<Type>,
     language: &'static str,

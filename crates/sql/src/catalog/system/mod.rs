@@ -1,15 +1,22 @@
 //! `pg_catalog` and `information_schema`: relations whose rows are computed from the catalog when a query reads them.
 //!
 //! ```text
-//! relations.txt  names, oids and columns, as in PostgreSQL 15   row          rows by the names of their columns
-//! classes        pg_class, pg_attribute, pg_index, …            constraints  pg_constraint
-//! types          pg_type, pg_enum, …                            cluster      roles, databases, settings, activity
-//! procedures     pg_proc                                        listings     pg_tables, pg_views, pg_indexes, …
-//! information    information_schema                             definitions  objects as statements of SQL
-//! engine         heddle_*, pg_stat_statements                   monitoring   pg_stat_database, pg_stat_all_tables, …
-//! functions      format_type, pg_get_indexdef, …                names        objects by name, and their names
-//! privileges     has_table_privilege, …                        session      pg_prepared_statements, pg_cursors, …
-//! visible        what information_schema shows to a role
+//! relations.txt        names, oids and columns, as in PostgreSQL 15
+//! row                  rows by the names of their columns
+//! classes              pg_class, pg_attribute, pg_index, …
+//! constraints, owners  pg_constraint; the objects that constraints, defaults, triggers and rules belong to
+//! types, procedures    pg_type, pg_enum, …; pg_proc, pg_operator, pg_cast
+//! dependencies         pg_depend, pg_rewrite
+//! listings             pg_tables, pg_views, pg_indexes, …
+//! extensions           pg_extension, pg_available_extensions
+//! cluster, session     roles, databases, settings, activity; pg_prepared_statements, pg_cursors, …
+//! information          information_schema, with information_constraints, _privileges and _routines
+//! visible              the objects that information_schema shows to a role
+//! engine               heddle_*, pg_stat_statements
+//! monitoring           pg_stat_database, pg_stat_all_tables, …; sizes: pg_relation_size, …
+//! functions            format_type, pg_get_indexdef, …; privileges: has_table_privilege, …
+//! definitions          objects as statements of SQL; objects: in words
+//! names                objects by name, and their names
 //! ```
 //!
 //! The binder reads a system relation as a call of [`ROWS`] with the relation's oid, so the planner and the executor
@@ -101,7 +108,7 @@ pub(crate) struct SystemColumn {
     pub name: &'static str,
     /// Its type.
     pub ty: Type,
-    /// Whether it is never NULL.
+    /// True if it is never NULL.
     pub not_null: bool,
 }
 
@@ -251,7 +258,7 @@ impl SystemRelation {
 }
 
 impl SystemRelation {
-    /// Whether it shows what only superusers may know: passwords' verifiers.
+    /// Returns true if it shows secrets of superusers: passwords' verifiers.
     pub fn is_secret(&self) -> bool {
         ["pg_authid", "pg_shadow"].contains(&self.name)
     }
@@ -267,7 +274,7 @@ pub(crate) fn relation_by_oid(oid: u32) -> Option<&'static SystemRelation> {
     RELATIONS.by_oid.get(&oid).map(|&at| &RELATIONS.all[at])
 }
 
-/// Whether a schema is the system's, in which nothing is created.
+/// Returns true if a schema is the system's, in which nothing is created.
 pub(crate) fn is_schema(name: &str) -> bool {
     matches!(name, PG_CATALOG | INFORMATION_SCHEMA)
 }

@@ -1,5 +1,5 @@
-//! What PostgreSQL's statistics collector reports: `pg_stat_database`, `pg_stat_all_tables` and their kin, `pg_stat_wal`, and
-//! which sessions wait for which.
+//! The reports of PostgreSQL's statistics collector: `pg_stat_database`, `pg_stat_all_tables` and their kin,
+//! `pg_stat_wal`, and the waits of sessions for each other.
 //!
 //! # Invariants
 //! - What the engine counts is shown: transactions, sessions, rows of tables. What it does not count (rows that
@@ -54,11 +54,11 @@ struct Wait {
     waiter: i32,
     /// Those of the sessions that it waits for.
     blockers: Vec<i32>,
-    /// As `pg_stat_activity.wait_event` has it: the kind of lock.
+    /// The kind of lock, as in `pg_stat_activity.wait_event`.
     event: &'static str,
 }
 
-/// Which sessions wait for locks of which: the holders, and the sessions that have waited for longer.
+/// The waits of sessions for locks of others: the holders, and the sessions that have waited for longer.
 fn waits(system: &SystemCatalog<'_>) -> Vec<Wait> {
     let sessions = system.session.sessions.list();
     let by_session =
@@ -83,7 +83,7 @@ fn waits(system: &SystemCatalog<'_>) -> Vec<Wait> {
     waits
 }
 
-/// What each session waits for, by its process ID: `wait_event` of `pg_stat_activity`.
+/// The `wait_event` of each waiting session in `pg_stat_activity`, by its process ID.
 pub(super) fn wait_events(system: &SystemCatalog<'_>) -> Vec<(i32, &'static str)> {
     waits(system).into_iter().map(|wait| (wait.waiter, wait.event)).collect()
 }
@@ -153,7 +153,7 @@ fn rows_of(table: &Table) -> i64 {
     }
 }
 
-/// Which relations a view of statistics lists.
+/// The relations that a view of statistics lists.
 #[derive(Clone, Copy, PartialEq)]
 enum Listed {
     All,
@@ -191,7 +191,7 @@ fn each_table(
     }
 }
 
-/// What is summed over a relation's indexes: nothing, if it has none.
+/// The sum over a relation's indexes: NULL if it has none.
 fn over_indexes(table: Option<&Table>) -> Value {
     let has_indexes = table.is_some_and(|table| !indexes_of(table).is_empty());
     if has_indexes { Value::Int8(0) } else { Value::Null }
@@ -233,7 +233,7 @@ pub(super) fn user_table_rows(system: &SystemCatalog<'_>, out: &mut Output) {
     table_rows(system, out, Listed::User);
 }
 
-/// Nothing is read from a disk in blocks. What is of TOAST tables is NULL: there are none.
+/// Nothing is read from a disk in blocks. The columns of TOAST tables are NULL: there are none.
 fn table_blocks(system: &SystemCatalog<'_>, out: &mut Output, listed: Listed) {
     each_table(system, listed, |mut cells, table| {
         cells.extend(["heap_blks_read", "heap_blks_hit"].map(|name| (name, Value::Int8(0))));

@@ -119,7 +119,7 @@ fn schema(system: &SystemCatalog<'_>, oid: u32) -> Option<Words> {
     Some(plain("schema", None, &name.or_else(|| (oid == PG_CATALOG_OID).then(|| PG_CATALOG.to_string()))?))
 }
 
-/// What a relation is called, and its names of columns.
+/// A relation's description, and the names of its columns.
 fn relation(system: &SystemCatalog<'_>, oid: u32, column: i32) -> Option<Words> {
     let catalog = system.objects();
     let (kind, (schema, name), columns) = match relation_by_oid(oid) {

@@ -1,4 +1,5 @@
-//! What constraints, defaults, triggers and rules belong to: found once for a catalog, because clients ask for each of them.
+//! The owners of constraints, defaults, triggers and rules: found once for a catalog, because clients ask for each of
+//! them.
 //!
 //! # Invariants
 //! - A copy of a catalog, which is made to be changed, begins without it; a published catalog is never changed.
@@ -48,7 +49,7 @@ fn find(catalog: &Catalog) -> HashMap<u32, u32> {
     owners
 }
 
-/// What a constraint, a default, a trigger or a rule belongs to.
+/// The object to which a constraint, a default, a trigger or a rule belongs.
 pub(super) fn owner_of(catalog: &Catalog, oid: u32) -> Option<u32> {
     catalog.owners.0.get_or_init(|| find(catalog)).get(&oid).copied()
 }

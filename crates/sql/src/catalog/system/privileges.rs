@@ -21,7 +21,7 @@ use crate::parse::quote_identifier;
 use crate::types::environment::ObjectKind;
 use crate::types::{Type, Value};
 
-/// What messages call a function that is missing here.
+/// The implementation of a function.
 type Answer = fn(&mut FunctionContext<'_>, &[Value]) -> Result<Value>;
 
 /// The functions.

@@ -42,7 +42,7 @@ pub(super) fn function_by_oid(oid: u32) -> Option<&'static Function> {
     all_functions().get(at)
 }
 
-/// Whether a function has this oid.
+/// Returns true if a function has this oid.
 pub(super) fn is_function(oid: u32) -> bool {
     function_name(oid).is_some()
 }
@@ -64,7 +64,7 @@ pub(super) fn overload_oid(name: &str, types: &[Type]) -> Option<u32> {
     found.map(|(oid, _)| oid)
 }
 
-/// Where a listed routine comes from.
+/// The origin of a listed routine.
 pub(super) enum Origin<'c> {
     User(&'c Routine),
     BuiltIn(&'static Function),
@@ -131,7 +131,7 @@ pub(super) fn rows(system: &SystemCatalog<'_>, out: &mut Output) {
     }
 }
 
-/// A function or procedure of a user's.
+/// A user-defined function or procedure.
 fn routine_row(system: &SystemCatalog<'_>, out: &mut Output, routine: &Routine) {
     let inputs = routine.input_types();
     let with_modes = routine.arguments.iter().any(|argument| argument.mode != ArgumentMode::In);
@@ -221,7 +221,7 @@ fn function_row(out: &mut Output, oid: u32, function: &Function) {
     );
 }
 
-/// The aggregates of the tables. How they work is not shown: their code is no function of SQL's.
+/// The aggregates of the tables. Their transition functions are not shown: their code is no SQL function.
 pub(super) fn aggregates(_: &SystemCatalog<'_>, out: &mut Output) {
     for (oid, function) in functions() {
         let FunctionKind::Aggregate { .. } = function.kind else { continue };

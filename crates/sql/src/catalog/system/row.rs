@@ -10,7 +10,7 @@ use crate::types::array::ArrayValue;
 use crate::types::record::RecordValue;
 use crate::types::{Type, Value};
 
-/// What can stand in a row.
+/// The types of values that can be in a row.
 pub(crate) trait Cell {
     /// The value.
     fn value(self) -> Value;
@@ -95,7 +95,7 @@ impl Output {
     }
 }
 
-/// What a column holds that a row does not give.
+/// The value of a column that a row does not give.
 fn blank(column: &SystemColumn) -> Value {
     if !column.not_null {
         return Value::Null;

@@ -1,4 +1,5 @@
-//! What a session has, and how it is connected: `pg_prepared_statements`, `pg_cursors`, `pg_stat_ssl`; `pg_timezone_names`.
+//! The relations of a session's objects and its connection: `pg_prepared_statements`, `pg_cursors`, `pg_stat_ssl`;
+//! `pg_timezone_names`.
 //!
 //! # Invariants
 //! - Statements and cursors are those of the session that asks, as in PostgreSQL.

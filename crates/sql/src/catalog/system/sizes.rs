@@ -1,4 +1,4 @@
-//! How much memory relations take: `pg_relation_size` and its kin.
+//! The memory of relations: `pg_relation_size` and its kin.
 //!
 //! # Invariants
 //! - The size of a table and the sizes of its indexes, by their names, add up to `pg_total_relation_size`.
@@ -9,7 +9,7 @@ use crate::catalog::{Relation, Table};
 use crate::error::Result;
 use crate::types::numeric::Numeric;
 
-/// What one sequence takes of a disk in PostgreSQL: a page. Tools show it; here a sequence is a row of the catalog.
+/// The size of one sequence on PostgreSQL's disk: a page. Tools show it; here a sequence is a row of the catalog.
 const SEQUENCE_BYTES: i64 = 8192;
 
 /// A relation's own bytes, without those of its indexes; of an index: the index's.
@@ -25,7 +25,7 @@ pub(super) fn relation(system: &SystemCatalog<'_>, oid: u32) -> Option<i64> {
     }
 }
 
-/// As [`relation`]: there is nothing beside a table's rows.
+/// The size of a table, that of its [`relation`]: there is nothing beside its rows.
 pub(super) fn table(system: &SystemCatalog<'_>, oid: u32) -> Option<i64> {
     relation(system, oid)
 }
@@ -79,7 +79,7 @@ fn index_bytes(table: &Table, oid: u32) -> i64 {
 /// The units of sizes.
 const UNITS: [&str; 6] = ["bytes", "kB", "MB", "GB", "TB", "PB"];
 
-/// As [`pretty`], for any number: bytes with their decimals, larger units rounded from halves of one.
+/// Formats any number as [`pretty`] does: bytes with their decimals, larger units rounded from halves of one.
 ///
 /// Source: PostgreSQL 15, `pg_size_pretty_numeric` in `dbsize.c`.
 pub(super) fn pretty_number(bytes: &Numeric) -> Result<String> {
@@ -89,7 +89,7 @@ pub(super) fn pretty_number(bytes: &Numeric) -> Result<String> {
         if unit + 1 == UNITS.len() || size.abs() < Numeric::from(limit) {
             break;
         }
-        // What is not printed in bytes keeps one binary place to round by.
+        // A size that is not printed in bytes keeps one binary place to round by.
         let divisor = if unit == 0 { 512 } else { 1024 };
         (size, unit) = (size.divide_whole(&Numeric::from(divisor))?, unit + 1);
     }

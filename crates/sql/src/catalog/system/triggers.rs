@@ -90,7 +90,7 @@ pub(super) fn definition(system: &SystemCatalog<'_>, oid: u32, is_short: bool) -
     ))
 }
 
-/// What stands between a trigger's table and FOR EACH.
+/// The clauses between a trigger's table and FOR EACH.
 fn clauses(trigger: &Trigger) -> String {
     let timing = match (trigger.is_constraint, trigger.is_deferrable) {
         (true, true) => " DEFERRABLE INITIALLY IMMEDIATE",

@@ -19,7 +19,7 @@ struct Line {
     words: Vec<&'static str>,
 }
 
-/// Where the words of a line stand.
+/// The positions of the words in a line.
 mod at {
     pub const OID: usize = 0;
     pub const NAME: usize = 1;
@@ -86,7 +86,7 @@ pub(super) static TYPE_FUNCTIONS: LazyLock<Vec<(u32, &'static str)>> = LazyLock:
     all
 });
 
-/// How values of a type lie in PostgreSQL's rows.
+/// The layout of a type's values in PostgreSQL's rows.
 pub(super) struct TypeFacts {
     pub by_value: bool,
     pub align: char,
@@ -391,12 +391,12 @@ fn class_lines() -> impl Iterator<Item = (u32, &'static str, [u32; 3])> {
     })
 }
 
-/// Whether a class is the one that orders its type unless another one is named.
+/// Returns true if a class is the one that orders its type unless another one is named.
 fn is_default(name: &str) -> bool {
     !name.ends_with("_pattern_ops") && !matches!(name, "varchar_ops" | "cidr_ops")
 }
 
-/// The B-tree operator class that is named for a key of an index; none: the default one of its type.
+/// The B-tree operator class that is named for a key of an index; `None` for the default one of its type.
 ///
 /// # Errors
 /// 42704: there is none of this name; 42804: it is another type's.

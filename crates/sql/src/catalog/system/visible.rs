@@ -1,4 +1,4 @@
-//! What `information_schema` shows to a role: what it owns, and what it has a privilege on.
+//! The objects that `information_schema` shows to a role: those that it owns, and those on which it has a privilege.
 //!
 //! Source: PostgreSQL 15, `information_schema.sql`.
 
@@ -13,28 +13,28 @@ use crate::catalog::{Relation, Table};
 const ON_COLUMNS: Privileges = SELECT | INSERT | UPDATE | REFERENCES;
 
 impl SystemCatalog<'_> {
-    /// Whether the session's role has the privileges of an object's owner.
+    /// Returns true if the session's role has the privileges of an object's owner.
     pub(super) fn owns(&self, rights: &Rights) -> bool {
         self.objects().is_owner(self.session.role_oid(), rights)
     }
 
-    /// Whether the session's role owns an object, or has one of these privileges on it.
+    /// Returns true if the session's role owns an object, or has one of these privileges on it.
     pub(super) fn sees(&self, kind: RightsKind, rights: &Rights, any_of: Privileges) -> bool {
         self.owns(rights) || self.objects().granted(self.session.role_oid(), rights, kind, any_of) != 0
     }
 
-    /// Whether the session's role owns a table or view, or has any privilege on it or on one of its columns.
+    /// Returns true if the session's role owns a table or view, or has any privilege on it or on one of its columns.
     pub(super) fn sees_relation(&self, oid: u32) -> bool {
         self.may_any(oid, RightsKind::Table.all(), ON_COLUMNS)
     }
 
-    /// As [`sees_relation`](Self::sees_relation), with another privilege than to read it.
+    /// Returns true if the session's role owns a table, or has a privilege other than to read it or one of its columns.
     pub(super) fn may_change(&self, table: &Table) -> bool {
         let on_table = INSERT | UPDATE | DELETE | TRUNCATE | REFERENCES | TRIGGER;
         self.may_any(table.oid, on_table, ON_COLUMNS & !SELECT)
     }
 
-    /// Whether the session's role owns a table or view, or has a privilege on one of its columns.
+    /// Returns true if the session's role owns a table or view, or has a privilege on it or on one of its columns.
     pub(super) fn sees_column(&self, oid: u32, column: usize) -> bool {
         let relation = self.objects().relation_by_oid(oid).and_then(Relation::rights);
         relation.is_none_or(|rights| self.sees(RightsKind::Table, rights, ON_COLUMNS))
