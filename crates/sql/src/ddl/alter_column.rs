@@ -70,8 +70,8 @@ impl Connection {
         }
     }
 
-    /// What all existing rows have in a new column, if that is one value that the column may have: they get it with the column, and
-    /// none of them is written.
+    /// The value that all existing rows have in a new column, if that is one value that the column may have: they get
+    /// it with the column, and none of them is written.
     pub(super) fn past_value(&mut self, column: &Column, text: &str) -> Result<Option<heddledb::Value>> {
         if column.domain.is_some() || !matches!(column.origin, ColumnOrigin::Default(_)) {
             return Ok(None);

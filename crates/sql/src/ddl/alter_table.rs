@@ -26,7 +26,7 @@ pub(crate) use columns::{insert_column, without_column};
 
 const TAG: &str = "ALTER TABLE";
 
-/// A table's name as it stands in SQL text.
+/// A table's name as SQL text.
 pub(crate) fn qualified(table: &Table) -> String {
     format!("{}.{}", quote_identifier(&table.schema), quote_identifier(&table.name))
 }
@@ -164,7 +164,7 @@ impl Connection {
         self.refuse_nulls_in(table, column, column)
     }
 
-    /// The same, where `stored` has the values that `column` is to have.
+    /// Returns an error if `stored`, which has the values that `column` is to have, holds NULLs.
     pub(super) fn refuse_nulls_in(&mut self, table: &Table, stored: &str, column: &str) -> Result<()> {
         let sql =
             format!("select 1 from {} where {} is null limit 1", qualified(table), quote_identifier(stored));
@@ -177,7 +177,8 @@ impl Connection {
             .with_column(column))
     }
 
-    /// Runs a statement of our own, which fires no triggers, and gives its rows. What of it the user wrote needs the user's privileges.
+    /// Runs an internal statement, which fires no triggers, and returns its rows. Its user-written parts need the
+    /// user's privileges.
     pub(crate) fn run_internal(&mut self, sql: &str) -> Result<Vec<Vec<Value>>> {
         self.run_own(sql, Checks::Privileges)
     }

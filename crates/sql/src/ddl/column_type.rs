@@ -177,7 +177,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether an expression is a cast of the column of this name to what it becomes, without a domain: then no row is needed.
+    /// Returns true if an expression is a cast of the column of this name to its new type, without a domain: then no
+    /// row is needed.
     fn is_cast_of(&mut self, expr: &Expr, name: &str, new: &Column, text: &str) -> Result<bool> {
         let ExprKind::Cast { operand, ty } = &expr.kind else { return Ok(false) };
         let ExprKind::Column(parts) = &operand.kind else { return Ok(false) };
@@ -312,7 +313,7 @@ impl Connection {
                 heddledb::fail(message)
             })
         });
-        // The engine hands on the message only.
+        // The engine passes on the message only.
         self.change_engine(table, change, &name).map_err(|error| failure.lock().take().unwrap_or(error))?;
         Ok(())
     }

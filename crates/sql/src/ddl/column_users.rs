@@ -1,4 +1,4 @@
-//! What uses a column besides its own table's constraints and indexes: views, triggers, generated columns.
+//! The users of a column besides its own table's constraints and indexes: views, triggers, generated columns.
 //!
 //! Source: PostgreSQL 15, `ATExecAlterColumnType` and `ATExecDropColumn` in `tablecmds.c`.
 
@@ -12,7 +12,7 @@ use crate::parse::names_column;
 use crate::parse::syntax::Statement;
 use crate::session::Connection;
 
-/// What uses a column.
+/// The objects that use a column.
 #[derive(Default)]
 pub(super) struct ColumnUsers {
     pub views: Vec<Arc<View>>,
@@ -67,7 +67,7 @@ impl ColumnUsers {
 }
 
 impl Connection {
-    /// What uses a column of a table.
+    /// Finds the objects that use a column of a table.
     pub(super) fn column_users(&mut self, table: &Arc<Table>, position: usize) -> Result<ColumnUsers> {
         let name = &table.columns[position].name;
         let catalog = self.current_catalog();

@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //! - A comment is part of its object's definition: it is renamed, copied and dropped with the object.
-//! - Comments on keys' constraints and on indexes stand in their table, by oids that are never used again.
+//! - Comments on keys' constraints and on indexes are in their table, by oids that are never used again.
 
 use std::sync::Arc;
 

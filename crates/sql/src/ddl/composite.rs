@@ -182,7 +182,7 @@ fn no_attribute(ty: &CompositeType, name: &str) -> SqlError {
     SqlError::new(SqlState::UNDEFINED_COLUMN, message)
 }
 
-/// Whether values of a type have values of another in them, or are of it.
+/// Returns true if values of a type contain values of another, or are of it.
 fn contains(catalog: &Catalog, ty: Type, wanted: Type) -> bool {
     let ty = ty.element().unwrap_or(ty);
     ty == wanted

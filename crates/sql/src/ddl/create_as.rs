@@ -55,8 +55,8 @@ impl Connection {
         self.create_table_as(&create, text, sink)
     }
 
-    /// Makes a table with the query's columns, and inserts its rows if they are wanted: how many. None: the table exists, and
-    /// that is accepted.
+    /// Makes a table with the query's columns, and inserts its rows if they are wanted. Returns the number of rows;
+    /// `None` if the table exists, and that is accepted.
     pub(super) fn make_filled_table(
         &mut self,
         create: &CreateTableAs,

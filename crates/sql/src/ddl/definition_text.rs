@@ -22,13 +22,13 @@ use crate::routine::trigger::names_of_rows;
 use crate::session::Connection;
 use crate::types::{Type, Value};
 
-/// Whether a draft's column is given its values as one of the table's, as far as it is known, was before.
+/// Returns true if a draft's column has the same source of values as one of the known table's.
 pub(super) fn has_origin(known: Option<&Table>, column: &Column) -> bool {
     let is_same = |other: &Column| other.name == column.name && other.origin == column.origin;
     known.is_some_and(|known| known.columns.iter().any(is_same))
 }
 
-/// Whether a table had a check before.
+/// Returns true if a table had a check before.
 pub(super) fn has_check(known: Option<&Table>, check: &Check) -> bool {
     known.is_some_and(|known| known.checks.contains(check))
 }

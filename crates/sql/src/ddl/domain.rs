@@ -31,7 +31,7 @@ impl Connection {
         self.type_is_free(&schema, create.name.last())?;
         let named = self.with_binder(text, |binder| binder.named_type(&create.ty))?;
         self.check_type_usage(&named)?;
-        // What a domain is over keeps its rules.
+        // The rules of a domain that the new one is based on hold for the new one, too.
         let base = named.domain.as_deref();
         let mut checks: Vec<Check> = base.map_or_else(Vec::new, |base| base.checks.clone());
         for (name, condition) in &create.checks {

@@ -364,7 +364,7 @@ fn missing(kind: ObjectKind, name: &ObjectName) -> SqlError {
     SqlError::new(state, format!("{} \"{}\" does not exist", kind_name(kind), called(kind, name)))
 }
 
-/// How messages about a missing object call it: PostgreSQL leaves the schema of a relation out.
+/// The name of a missing object in messages: PostgreSQL leaves the schema of a relation out.
 fn called(kind: ObjectKind, name: &ObjectName) -> String {
     match kind {
         ObjectKind::Domain | ObjectKind::Type => name.to_string(),

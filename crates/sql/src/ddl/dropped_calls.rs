@@ -18,7 +18,7 @@ use crate::parse::{Reference, references};
 use crate::routine::trigger::names_of_rows;
 use crate::types::Type;
 
-/// What a DROP drops that texts may name.
+/// The dropped objects that texts may name.
 #[derive(Clone, Copy)]
 pub(super) struct Gone<'g> {
     pub catalog: &'g Catalog,
@@ -28,7 +28,8 @@ pub(super) struct Gone<'g> {
 }
 
 impl Gone<'_> {
-    /// Whether an expression of a table's names what is dropped, and goes with it. `by`: what the expression belongs to.
+    /// Returns true if an expression of a table's names a dropped object, and is dropped with it. `by`: the object to
+    /// which the expression belongs.
     ///
     /// # Errors
     /// 2BP01: it does, and there is no CASCADE, or it may.
@@ -36,7 +37,7 @@ impl Gone<'_> {
         self.is_in(text, &self.path(), || self.called(text, TextOf::Row(table)), by)
     }
 
-    /// The same of a rule of a domain's.
+    /// Returns true if a rule of a domain's names a dropped object, and is dropped with it.
     ///
     /// # Errors
     /// 2BP01.
@@ -45,7 +46,7 @@ impl Gone<'_> {
         self.is_in(text, &self.path(), || self.called(text, TextOf::Value(domain.ty)), by)
     }
 
-    /// The same of a default of an argument.
+    /// Returns true if a default of an argument names a dropped object, and is dropped with it.
     ///
     /// # Errors
     /// 2BP01.
@@ -56,7 +57,7 @@ impl Gone<'_> {
         texts.try_fold(false, |found, text| Ok(found || self.is_in(text, &self.path(), || called(text), by)?))
     }
 
-    /// The same of a trigger's condition.
+    /// Returns true if a trigger's condition names a dropped object, and is dropped with it.
     ///
     /// # Errors
     /// 2BP01.
@@ -66,7 +67,7 @@ impl Gone<'_> {
         self.is_in(text, &self.path(), called, || format!("trigger {} on table {}", trigger.name, table.name))
     }
 
-    /// The same of a view's query.
+    /// Returns true if a view's query names a dropped object, and is dropped with it.
     ///
     /// # Errors
     /// 2BP01.
@@ -155,7 +156,8 @@ pub(super) fn check_domains(gone: Gone<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Takes the checks and the rules of domains that name what is dropped out of a catalog. What is changed by it.
+/// Removes the checks and the rules of domains that name dropped objects from a catalog, and returns the changed
+/// objects.
 ///
 /// # Errors
 /// 2BP01.

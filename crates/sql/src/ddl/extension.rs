@@ -90,7 +90,7 @@ impl Connection {
         self.publish(&objects, catalog)
     }
 
-    /// Whether the current role may install an extension: a trusted one, if it may create in the database.
+    /// Checks that the current role may install an extension: a trusted one, if it may create in the database.
     fn may_install(&self, extension: &Available) -> Result<()> {
         if self.is_superuser() || extension.is_trusted && self.check_database(CREATE).is_ok() {
             return Ok(());

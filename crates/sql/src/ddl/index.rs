@@ -79,7 +79,7 @@ impl Connection {
         Ok("CREATE INDEX")
     }
 
-    /// Gives the engine's table an index. What the engine will not keep unique is looked at now.
+    /// Gives the engine's table an index. Uniqueness that the engine will not enforce is checked now.
     ///
     /// # Errors
     /// 23505 if rows are equal in a unique index.
@@ -101,7 +101,7 @@ impl Connection {
         self.change_engine(table, change, &index.name)
     }
 
-    /// What an index orders by: its predicate first, then columns and expressions.
+    /// The keys that an index orders by: its predicate first, then columns and expressions.
     fn index_keys(&mut self, create: &CreateIndex, table: &Arc<Table>, text: &str) -> Result<Vec<Key>> {
         let mut keys = Vec::with_capacity(create.elements.len() + 1);
         if let Some(filter) = &create.filter {

@@ -25,7 +25,7 @@ use crate::parse::syntax::{Expr, ExprKind, TextExpr};
 use crate::session::Connection;
 use crate::types::{Modifier, Type};
 
-/// What an index orders by.
+/// A key that an index orders by.
 pub(super) struct Key {
     pub source: KeySource,
     pub descending: bool,
@@ -45,7 +45,7 @@ pub(super) enum KeySource {
     Predicate(String),
 }
 
-/// What an expression contributes to the name of an index.
+/// The part of an index's name for an expression.
 pub(super) fn key_name(expr: &Expr) -> String {
     match &expr.kind {
         ExprKind::Call(call) => call.name.last().to_string(),
@@ -61,7 +61,7 @@ pub(crate) fn text_key_name(text: &str) -> String {
     crate::parse::parse_expression(text).map_or_else(|_| "expr".to_string(), |expr| key_name(&expr))
 }
 
-/// What the keys of an index contribute to its name; a repeated name gets a number.
+/// The parts of an index's name for its keys; a repeated name gets a number.
 pub(super) fn key_names(keys: &[Key], table: &Table) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for key in keys {
@@ -78,7 +78,7 @@ pub(super) fn key_names(keys: &[Key], table: &Table) -> Vec<String> {
     names
 }
 
-/// Whether an index stores an expression or a predicate that names a column.
+/// Returns true if an index stores an expression or a predicate that names a column.
 pub(super) fn indexes_expression_on(table: &Table, index: &Index, column: &str) -> bool {
     let texts = table.hidden_columns(index).into_iter().filter_map(|hidden| table.columns[hidden].indexed());
     texts.into_iter().any(|text| crate::parse::names_column(text, column))

@@ -19,10 +19,10 @@ use crate::parse::quote_identifier;
 use crate::run::next_row_number;
 use crate::session::Connection;
 
-/// What a unique constraint says beside its columns.
+/// The rules of a unique constraint beside its columns.
 pub(super) struct UniqueRules {
     pub deferral: Option<Deferral>,
-    /// Whether it is a deferrable primary key.
+    /// True if it is a deferrable primary key.
     pub primary: bool,
     /// NULLS NOT DISTINCT.
     pub nulls_equal: bool,
@@ -176,8 +176,8 @@ impl Connection {
         Ok(())
     }
 
-    /// As [`release_key`](Self::release_key), unless the table has another key over the same columns: foreign keys refer to
-    /// that one from then on.
+    /// Releases a key as [`release_key`](Self::release_key) does, unless the table has another key over the same
+    /// columns: foreign keys refer to that one from then on.
     pub(super) fn release_constraint(
         &mut self,
         table: &Table,
@@ -221,7 +221,7 @@ impl Connection {
     }
 }
 
-/// Whether two keys have the same columns, in whatever order.
+/// Returns true if two keys have the same columns, in whatever order.
 fn are_same(one: &[usize], other: &[usize]) -> bool {
     one.len() == other.len() && one.iter().all(|column| other.contains(column))
 }

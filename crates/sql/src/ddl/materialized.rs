@@ -21,7 +21,7 @@ use crate::parse::syntax::{
 };
 use crate::session::{Connection, ResultSink};
 
-/// The name of the view through which a REFRESH reads: no statement of a user's can say it without quotes.
+/// The name of the view through which a REFRESH reads: no user's statement can say it without quotes.
 const READ_THROUGH: &str = "#refresh";
 
 impl Connection {

@@ -1,26 +1,26 @@
 //! Schema changes: CREATE, ALTER and DROP.
 //!
 //! ```text
-//! create_table   tables and their constraints        alter_table   ALTER TABLE
-//! alter_column   ALTER COLUMN                        column_type   ALTER COLUMN … TYPE
-//! column_users   what uses a column                  composite     composite types
-//! create_as      CREATE TABLE AS, SELECT INTO        index         CREATE INDEX
-//! materialized   materialized views
-//! roles          CREATE, ALTER, DROP ROLE            privileges    GRANT, REVOKE, default privileges
-//! ownership      who may change what; OWNER TO
-//! view           CREATE VIEW
-//! objects        sequences, schemas, enums           drop          DROP, TRUNCATE
-//! dropped_calls  rules that call routines which are dropped
-//! domain         CREATE and ALTER DOMAIN             set_schema    ALTER … SET SCHEMA
-//! rename_schema  ALTER SCHEMA … RENAME TO
-//! on_commit      temporary tables that a commit empties or drops
-//! comments       COMMENT ON                         extension     CREATE and ALTER EXTENSION
-//! definition_text     texts of expressions with the schemas of what they name
-//! renamed_names        names in these texts follow what is renamed
-//! nominal_index       indexes that the catalogs show and queries do not use
-//! index_expressions   the hidden columns of partial indexes and of indexes on expressions
-//! routine        functions and procedures            trigger       triggers
-//! temporary_routines  which objects may call functions of pg_temp
+//! create_table        tables and their constraints
+//! create_as           CREATE TABLE AS, SELECT INTO
+//! alter_table         ALTER TABLE; alter_column, column_type: of its columns
+//! column_users        the objects that use a column
+//! keys, foreign_key   constraints that ALTER TABLE adds; foreign keys
+//! index               CREATE INDEX; index_expressions: hidden columns; nominal_index: indexes without a use here
+//! view, materialized  views; materialized views
+//! on_commit           temporary tables that a commit empties or drops
+//! objects             sequences, schemas, enums
+//! domain, composite   domains; composite types
+//! routine, trigger    functions and procedures, with routine_body; triggers
+//! temporary_routines  the objects that may call functions of pg_temp
+//! extension           CREATE and ALTER EXTENSION
+//! drop                DROP, TRUNCATE; dropped_calls: rules that call dropped routines
+//! set_schema          ALTER … SET SCHEMA; rename_schema: ALTER SCHEMA … RENAME TO
+//! definition_text     texts of expressions, with the schemas of the objects that they name
+//! renamed_names       renames in these texts; renamed_in_queries: in stored queries
+//! roles, privileges   CREATE, ALTER, DROP ROLE; GRANT, REVOKE, default privileges
+//! ownership           checks of owners and privileges; OWNER TO
+//! comments, implicit  COMMENT ON; messages about objects that a statement makes implicitly
 //! ```
 //!
 //! # Invariants
@@ -93,11 +93,11 @@ pub(crate) fn select_into(query: &Query) -> Option<&ObjectName> {
 /// The most retries of a schema change outside a transaction block, which aborts when concurrent transactions change
 /// the rows that it copies.
 const ATTEMPTS_MAX: u32 = 100;
-/// How many attempts run concurrently with other transactions, before one blocks them.
+/// The number of attempts that run concurrently with other transactions, before one blocks them.
 const ATTEMPTS_BESIDE_OTHERS: u32 = 3;
 /// For how long the first exclusive attempt blocks other transactions, at most.
 const FIRST_TIME_ALONE: Duration = Duration::from_secs(4);
-/// How many times that limit doubles: up to about four minutes.
+/// The number of times that limit doubles: up to about four minutes.
 const DOUBLINGS_MAX: u32 = 6;
 
 impl Connection {
@@ -230,8 +230,8 @@ impl Connection {
         }
     }
 
-    /// Whether a schema has no relation of this name yet. If it has one: an error, or with IF NOT EXISTS (`tolerant`) a
-    /// notice and false.
+    /// Returns true if a schema has no relation of this name yet. If it has one: an error, or with IF NOT EXISTS
+    /// (`tolerant`) a notice and false.
     pub(crate) fn is_free(&mut self, schema: &str, name: &str, tolerant: bool) -> Result<bool> {
         let catalog = &self.environment().catalog;
         let is_row = matches!(catalog.user_type(schema, name), Some(UserType::Composite(_)));

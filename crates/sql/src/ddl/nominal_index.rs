@@ -45,7 +45,7 @@ pub(super) fn index_method(create: &CreateIndex) -> Result<Method> {
     }
 }
 
-/// Whether an operator class is one of BRIN's.
+/// Returns true if an operator class is one of BRIN's.
 pub(super) fn is_brin_class(name: &str) -> bool {
     ["_minmax_ops", "_minmax_multi_ops", "_bloom_ops", "_inclusion_ops"].iter().any(|end| name.ends_with(end))
 }
@@ -113,7 +113,7 @@ impl Connection {
     }
 }
 
-/// Whether a method has an operator class for a type.
+/// Checks that a method has an operator class for a type.
 ///
 /// # Errors
 /// 42704: there is none, or none of this name; 42804: it is another type's.

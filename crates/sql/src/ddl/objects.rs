@@ -45,7 +45,7 @@ fn invalid(message: String) -> SqlError {
     SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
 }
 
-/// Applies options: to a new sequence, or to one that is there. Where it restarts, if it does.
+/// Applies options: to a new sequence, or to an existing one. Returns the value at which it restarts, if it does.
 fn change_sequence(sequence: &mut Sequence, options: &[SequenceOption], new: bool) -> Result<Option<i64>> {
     let (mut minimum, mut maximum, mut start, mut restart) = (None, None, None, None);
     let type_before = sequence.ty;
@@ -172,7 +172,7 @@ impl Connection {
         Ok(name.last().to_string())
     }
 
-    /// A default as the catalog keeps it: it goes on with its sequences when they are renamed.
+    /// A default as the catalog keeps it: it follows its sequences when they are renamed.
     pub(crate) fn stored_default(&self, text: &str) -> String {
         crate::parse::with_sequences(text, |name| {
             let name = crate::parse::parse_name(name).ok()?;
@@ -452,7 +452,7 @@ impl Connection {
         Ok("ALTER TYPE")
     }
 
-    /// Whether a column is of an enum, whose values are stored as its labels' numbers.
+    /// Returns true if a column is of an enum, whose values are stored as its labels' numbers.
     fn is_used(&self, oid: u32) -> bool {
         let uses = |ty: Type| ty.element().unwrap_or(ty) == Type::Enum(oid);
         self.environment().catalog.tables().any(|table| table.columns.iter().any(|column| uses(column.ty)))

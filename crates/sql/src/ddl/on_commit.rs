@@ -16,7 +16,7 @@ use crate::parse::syntax::{OnCommit, PersistenceName};
 use crate::session::Connection;
 
 impl Connection {
-    /// How long the rows of a new table live.
+    /// The lifetime of the rows of a new table.
     ///
     /// # Errors
     /// 42P16: ON COMMIT of a table that is not temporary.

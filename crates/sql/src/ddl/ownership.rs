@@ -28,7 +28,7 @@ impl Connection {
         catalog.new_rights(self.role(), kind, schema)
     }
 
-    /// Whether the current role owns an object; if not, an error that calls it so.
+    /// Checks that the current role owns an object; if not, the error names it by `kind` and `name`.
     pub(crate) fn check_owner(&self, rights: &Rights, kind: &str, name: &str) -> Result<()> {
         if self.environment().catalog.is_owner(self.role(), rights) {
             return Ok(());
@@ -36,7 +36,8 @@ impl Connection {
         Err(denied(format!("must be owner of {kind} {name}")))
     }
 
-    /// As [`check_owner`](Self::check_owner), of a relation. An index belongs to its table's owner.
+    /// Checks the owner of a relation as [`check_owner`](Self::check_owner) does. An index belongs to its table's
+    /// owner.
     pub(crate) fn check_relation_owner(&self, relation: &Relation) -> Result<()> {
         let catalog = &self.environment().catalog;
         let name = catalog.relation_name(relation.oid()).map_or("", |(_, name)| name.as_str());
@@ -52,12 +53,12 @@ impl Connection {
         }
     }
 
-    /// Whether the current role owns a table.
+    /// Checks that the current role owns a table.
     pub(crate) fn check_table_owner(&self, table: &Table) -> Result<()> {
         self.check_owner(&table.rights, "table", &table.name)
     }
 
-    /// Whether the current role has privileges on a table or view.
+    /// Checks that the current role has privileges on a table or view.
     pub(crate) fn check_relation(&self, relation: &Relation, wanted: Privileges) -> Result<()> {
         let catalog = &self.environment().catalog;
         let Some(rights) = relation.rights() else { return Ok(()) };
@@ -68,7 +69,7 @@ impl Connection {
         Err(denied(format!("permission denied for {} {name}", relation.kind())))
     }
 
-    /// Whether the current role may refer to columns of a table by a foreign key.
+    /// Checks that the current role may refer to columns of a table by a foreign key.
     pub(crate) fn check_references(&self, relation: &Relation, reference: &Reference) -> Result<()> {
         let names = relation.column_names();
         let has_all = !reference.columns.is_empty()
@@ -85,7 +86,7 @@ impl Connection {
         rights.is_some_and(|(kind, rights)| catalog.may(self.role(), &rights, kind, wanted))
     }
 
-    /// Whether the current role has privileges on a function or procedure.
+    /// Checks that the current role has privileges on a function or procedure.
     pub(crate) fn check_routine(&self, routine: &Routine, wanted: Privileges) -> Result<()> {
         let catalog = &self.environment().catalog;
         if catalog.may(self.role(), &routine.rights, RightsKind::Function, wanted) {
@@ -94,7 +95,7 @@ impl Connection {
         Err(denied(format!("permission denied for {} {}", routine.kind(), routine.name)))
     }
 
-    /// Whether the current role may define objects of a type of a user's.
+    /// Checks that the current role may define objects of a user-defined type.
     pub(crate) fn check_type_usage(&self, named: &NamedType) -> Result<()> {
         match (&named.domain, named.ty.element().unwrap_or(named.ty)) {
             (Some(domain), _) => self.check_user_type(domain.oid),
@@ -103,7 +104,7 @@ impl Connection {
         }
     }
 
-    /// As [`check_type_usage`](Self::check_type_usage), by the type's oid.
+    /// Checks the usage of a type, given by its oid, as [`check_type_usage`](Self::check_type_usage) does.
     pub(crate) fn check_user_type(&self, oid: u32) -> Result<()> {
         let catalog = &self.environment().catalog;
         match catalog.user_type_by_oid(oid) {
@@ -114,7 +115,7 @@ impl Connection {
         }
     }
 
-    /// Whether the current role has privileges on a schema. Its own temporary schema is each session's own.
+    /// Checks that the current role has privileges on a schema. Its own temporary schema is each session's own.
     pub(crate) fn check_schema(&self, schema: &str, wanted: Privileges) -> Result<()> {
         self.check_schema_for(self.role(), schema, wanted)
     }
@@ -131,7 +132,7 @@ impl Connection {
         if may { Ok(()) } else { Err(denied(format!("permission denied for schema {schema}"))) }
     }
 
-    /// Whether the current role has privileges on the database.
+    /// Checks that the current role has privileges on the database.
     pub(crate) fn check_database(&self, wanted: Privileges) -> Result<()> {
         let environment = self.environment();
         let rights = &environment.catalog.database.rights;
@@ -227,7 +228,7 @@ impl Connection {
         }
     }
 
-    /// The object that OWNER TO names; none: an index, which has its table's owner.
+    /// The object that OWNER TO names; `None` for an index, which has its table's owner.
     fn owned_object(&self, kind: TargetKind, name: &ObjectName) -> Result<Option<Securable>> {
         Ok(match kind {
             TargetKind::Table
@@ -285,7 +286,7 @@ impl Connection {
         }
     }
 
-    /// What keeps a role from being dropped.
+    /// The objects that keep a role from being dropped.
     pub(super) fn dependents_of_role(&self, role: u32, catalog: &Catalog) -> Vec<String> {
         let mut found = Vec::new();
         for entry in catalog.securables() {

@@ -151,8 +151,8 @@ pub(super) fn follow(catalog: &mut Catalog, from: &str, to: Option<&str>) -> Vec
     changed
 }
 
-/// What names a schema in its text: a stored query, a default of a column or an argument, a check, an expression, a trigger's
-/// condition.
+/// An object that names a schema in its text: a stored query, a default of a column or an argument, a check, an
+/// expression, a trigger's condition.
 fn named_by(catalog: &Catalog, schema: &str) -> Option<String> {
     let is_named = |text: &str| names_schema(text, schema);
     if let Some(view) = catalog.stored_queries().find(|view| is_named(&view.query)) {

@@ -20,7 +20,7 @@ use crate::types::Type;
 #[derive(Default)]
 pub(super) struct QueriesToFollow {
     queries: Vec<(Arc<View>, NameSites, Vec<Type>)>,
-    /// What is renamed, as messages call it.
+    /// The renamed object's description in messages.
     what: String,
 }
 
@@ -46,7 +46,7 @@ impl Connection {
             match self.bound_types(&view, &mut Some(&mut sites)) {
                 Ok(types) if !sites.is_empty() => queries.push((view, sites, types)),
                 Ok(_) => {}
-                // One that no longer binds stands in the way of what it names.
+                // A query that no longer binds prevents renames of the objects that it names.
                 Err(_) if column.is_none_or(|(_, column)| names_column(&view.query, column)) => {
                     return Err(still_named(&what, &view));
                 }

@@ -13,7 +13,8 @@ use crate::functions::functions_named;
 use crate::parse::syntax::ObjectName;
 use crate::parse::{Reference, qualified_name, with_names};
 
-/// What a name in a text becomes, if it means something that is renamed; the schemas in which it is looked up come with it.
+/// The new form of a name in a text, if it means something that is renamed; the third argument is the schemas in which
+/// it is looked up.
 pub(super) type Renaming<'r> = dyn Fn(Reference, &ObjectName, &[String]) -> Option<String> + 'r;
 
 /// The renaming of a type, from a schema and a name to others.
@@ -29,8 +30,8 @@ pub(super) fn renaming_of_type<'r>(
     }
 }
 
-/// Whether a name in a text of the catalog's may mean a user's routine: without a schema it means a built-in function of the
-/// name, if there is one.
+/// Returns true if a name in a text of the catalog's may mean a user-defined routine: without a schema it means a
+/// built-in function of the name, if there is one.
 pub(super) fn may_mean_routine(name: &ObjectName) -> bool {
     name.schema().is_some() || functions_named(name.last()).next().is_none()
 }
@@ -107,7 +108,7 @@ pub(super) fn rename_in_texts(catalog: &mut Catalog, renaming: &Renaming<'_>) ->
     changed
 }
 
-/// Renames in each of the texts; whether one of them is another one then.
+/// Renames in each of the texts; returns true if one of them changes.
 fn rename_each<'t>(
     texts: impl Iterator<Item = &'t mut String>,
     in_definition: &dyn Fn(&mut String) -> bool,
@@ -132,7 +133,7 @@ fn rename_in_table(
     is_changed || in_query
 }
 
-/// Renames in a text; whether it is another one then.
+/// Renames in a text; returns true if it changes.
 fn replace(text: &mut String, path: &[String], renaming: &Renaming<'_>) -> bool {
     let renamed = with_names(text, |kind, name| renaming(kind, name, path));
     let is_changed = renamed != *text;

@@ -186,7 +186,7 @@ impl Connection {
         Ok(())
     }
 
-    /// What is stored of a password: its verifier, which the statement may also give itself.
+    /// The stored form of a password: its verifier, which the statement may also give itself.
     fn verifier(&mut self, password: &str) -> Result<Option<String>> {
         if password.is_empty() {
             let message = "empty string is not a valid password, clearing password";

@@ -183,7 +183,7 @@ impl Connection {
         resolve_type(self.environment_mut(), ty)
     }
 
-    /// Whether the current role may define routines with values of a type.
+    /// Checks that the current role may define routines with values of a type.
     fn check_routine_type(&self, named: &RoutineType, ty: Type) -> Result<()> {
         let environment = self.environment();
         let name = &named.name.name;
@@ -270,7 +270,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether the current role owns a routine.
+    /// Checks that the current role owns a routine.
     fn check_routine_owner(&self, routine: &Routine) -> Result<()> {
         self.check_owner(&routine.rights, routine.kind(), &routine.name)
     }
@@ -286,7 +286,7 @@ impl Connection {
         }
     }
 
-    /// The routine that DROP, ALTER and COMMENT name; none: there is no such.
+    /// The routine that DROP, ALTER and COMMENT name; `None` if there is none.
     fn find_routine(&mut self, kind: ObjectKind, name: &RoutineName) -> Result<Option<Arc<Routine>>> {
         let catalog = self.current_catalog();
         let path = self.environment().path();
@@ -509,7 +509,7 @@ pub(crate) struct ResolvedType {
     pub domain: Option<u32>,
 }
 
-/// What a routine's name of a type means.
+/// The type that a routine's name of a type means.
 ///
 /// # Errors
 /// 42704, 42P01, 42703.

@@ -88,7 +88,7 @@ impl Connection {
         }
     }
 
-    /// Whether something of one schema can go to another: false if it is there.
+    /// Checks that an object of one schema can be moved to another; returns false if it is there already.
     fn can_move(&self, from: &str, to: &str) -> Result<bool> {
         let environment = self.environment();
         if environment.catalog.schema(to).is_none() {

@@ -23,7 +23,7 @@ use crate::types::{Modifier, Type, format_type};
 /// Names, types and modifiers of a query's columns.
 type Columns = Vec<(String, Type, Modifier)>;
 
-/// What is to be written otherwise in a view's query.
+/// The parts of a view's query to rewrite.
 type Noted = (Stars, Vec<TextEdit>, Vec<LiteralUse>);
 
 /// A view's query, bound once.
@@ -31,7 +31,7 @@ pub(super) struct ExaminedQuery {
     columns: Columns,
     /// The query with its stars and natural joins written out, so that it keeps its columns.
     pub text: String,
-    /// Whether it reads a temporary relation.
+    /// True if it reads a temporary relation.
     pub reads_temporary: bool,
 }
 
@@ -195,7 +195,8 @@ impl Connection {
         self.follow_in_queries(follow, to)
     }
 
-    /// Whether a view is to be temporary: because it is said, or because it reads what is temporary.
+    /// Returns true if a view is to be temporary: because the statement says so, or because it reads a temporary
+    /// relation.
     fn is_temporary_view(&mut self, create: &CreateView, reads_temporary: bool) -> Result<bool> {
         let named = create.name.schema();
         let in_temporary = named == Some("pg_temp") || named == Some(self.environment().temporary.as_str());
@@ -214,7 +215,7 @@ impl Connection {
         }
     }
 
-    /// What CREATE VIEW needs to know of its query. Privileges are checked where the query runs.
+    /// Examines a view's query for CREATE VIEW. Privileges are checked where the query runs.
     pub(super) fn examine(&mut self, create: &CreateView, text: &str) -> Result<ExaminedQuery> {
         let query = Statement::Query(create.query.clone());
         let (columns, (mut stars, mut casts, mut literals), relations) =

@@ -49,7 +49,7 @@ impl Connection {
         let engine_type = crate::storage::engine_type(column.ty, column.modifier);
         let past = self.past_value(&column, text)?;
         let is_filled = past.is_some();
-        // Which default later rows have is what the catalog says.
+        // The catalog decides which default later rows have.
         let mut change = TableChange::new()
             .add_column(name.as_str(), engine_type, past.unwrap_or(heddledb::Value::Null))
             .set_default(name.as_str(), heddledb::Value::Null);

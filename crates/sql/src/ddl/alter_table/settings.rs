@@ -1,5 +1,5 @@
-//! What ALTER TABLE sets of tables and columns: it is kept for those that read definitions, and changes at most a column's
-//! statistics.
+//! The settings of tables and columns by ALTER TABLE: they are kept for readers of definitions, and change at most a
+//! column's statistics.
 
 use std::sync::Arc;
 

@@ -36,7 +36,7 @@ pub(crate) struct TableDraft {
     pub rights: Rights,
 }
 
-/// The first of the positions that stand for hidden columns, until all other columns are known.
+/// The first of the positions of hidden columns, until all other columns are known.
 pub(super) const HIDDEN: usize = 1 << 32;
 
 impl TableDraft {
@@ -79,7 +79,7 @@ impl TableDraft {
         })
     }
 
-    /// The columns of a foreign key, of which one may stand for several of the key that it refers to.
+    /// The columns of a foreign key, of which one may be paired with several of the key that it refers to.
     pub fn referencing(&self, names: &[Name]) -> Result<Vec<usize>> {
         names.iter().map(|name| self.position(name)).collect()
     }
@@ -129,7 +129,7 @@ impl TableDraft {
         });
     }
 
-    /// Whether a name is taken by one of the table's own constraints or indexes.
+    /// Returns true if a name is taken by one of the table's own constraints or indexes.
     fn has_name(&self, name: &str) -> bool {
         self.checks.iter().any(|check| check.name == name)
             || self.indexes.iter().any(|index| index.name == name)
@@ -190,7 +190,7 @@ impl TableDraft {
         }
     }
 
-    /// Where columns lie in the engine: behind the hidden key, if there is one. Hidden columns come last.
+    /// Sets the positions of columns in the engine: behind the hidden key, if there is one. Hidden columns are last.
     pub(super) fn settle_columns(&mut self) {
         let visible = self.columns.len();
         for (number, column) in std::mem::take(&mut self.hidden).into_iter().enumerate() {
@@ -258,7 +258,7 @@ impl TableDraft {
     }
 }
 
-/// When a unique constraint is checked; none: at each write.
+/// The time at which a unique constraint is checked; `None` for each write.
 pub(crate) fn deferral(timing: Timing) -> Option<Deferral> {
     match timing {
         Timing { initially_deferred: true, .. } => Some(Deferral::InitiallyDeferred),

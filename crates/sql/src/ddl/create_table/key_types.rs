@@ -1,4 +1,4 @@
-//! Which types the columns of keys and indexes may have.
+//! The types that the columns of keys and indexes may have.
 
 use crate::catalog::Column;
 use crate::error::{Result, SqlError, SqlState};

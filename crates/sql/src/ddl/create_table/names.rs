@@ -1,6 +1,6 @@
 //! Names that are chosen for constraints, indexes, sequences and hidden columns.
 
-/// How long a name may be.
+/// The limit of a name's length.
 const NAME_BYTES_MAX: usize = 63;
 
 /// The name of a hidden column: `owner` is the oid of its index, or of a table that was made with it.

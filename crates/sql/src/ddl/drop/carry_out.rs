@@ -1,4 +1,4 @@
-//! How a planned DROP is carried out: on the engine's tables, on the stored definitions and in the catalog.
+//! Execution of a planned DROP: on the engine's tables, on the stored definitions and in the catalog.
 
 use std::sync::Arc;
 

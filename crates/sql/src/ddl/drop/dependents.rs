@@ -1,4 +1,4 @@
-//! What depends on the objects of a DROP: it goes with them, or keeps them from being dropped.
+//! The objects that depend on those of a DROP: they are dropped with them, or keep them from being dropped.
 //!
 //! Sequences depend on the columns that own them, foreign keys on the tables that they refer to, views on the relations that
 //! their queries name, columns on their enums, domains and sequences.
@@ -216,7 +216,7 @@ fn add_triggers(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()>
     Ok(())
 }
 
-/// Whether a view's query names a relation.
+/// Returns true if a view's query names a relation.
 pub(crate) fn names_relation(view: &View, schema: &str, name: &str) -> bool {
     may_name(&view.query, name)
         && crate::parse::relation_names(&view.query).iter().any(|found| {
@@ -228,7 +228,7 @@ pub(crate) fn names_relation(view: &View, schema: &str, name: &str) -> bool {
         })
 }
 
-/// Whether a text can have this name in it. It spares the parser most views: each DROP looks at all of them.
+/// Returns true if a text can have this name in it. It spares the parser most views: each DROP looks at all of them.
 pub(in crate::ddl) fn may_name(text: &str, name: &str) -> bool {
     // Quotes are doubled in quoted names, and U&"…" has escapes.
     let is_plain = name.is_ascii() && !name.contains('"') && !text.contains("&\"");

@@ -1,4 +1,4 @@
-//! What a DROP is going to do: the objects that go, and what others lose.
+//! The plan of a DROP: the objects that are dropped, and the parts that others lose.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::ddl::dropped_calls::Gone;
 use crate::error::Result;
 use crate::types::Type;
 
-/// What a DROP is going to do.
+/// The plan of a DROP.
 #[derive(Default)]
 pub(super) struct Plan {
     pub(super) tables: Vec<Arc<Table>>,
@@ -39,7 +39,7 @@ impl Plan {
         Gone { catalog, routines: &self.routines, types: &self.types, cascade }
     }
 
-    /// Whether a type goes, with its elements or as the rows of a table.
+    /// Returns true if a type is dropped, with its elements or as the rows of a table.
     pub(super) fn drops_type(&self, ty: Type) -> bool {
         let element = ty.element().unwrap_or(ty);
         let table = element.row_relation();
@@ -47,12 +47,12 @@ impl Plan {
             || table.is_some_and(|oid| self.tables.iter().any(|table| table.oid == oid))
     }
 
-    /// Whether a view goes, or a materialized one.
+    /// Returns true if a view, or a materialized one, is dropped.
     pub(super) fn drops_view(&self, oid: u32) -> bool {
         self.views.iter().any(|view| view.oid == oid) || self.tables.iter().any(|table| table.oid == oid)
     }
 
-    /// Adds a view, or the materialized view that it stands for, which depends on `object`.
+    /// Adds a view, or the materialized view that it represents, which depends on `object`.
     pub(super) fn add_view(
         &mut self,
         catalog: &Catalog,

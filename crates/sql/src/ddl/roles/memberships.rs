@@ -1,4 +1,4 @@
-//! Which role is a member of which: GRANT and REVOKE of roles, and the options of CREATE ROLE.
+//! Memberships of roles in each other: GRANT and REVOKE of roles, and the options of CREATE ROLE.
 //!
 //! # Invariants
 //! Every statement that makes a role a member of another goes through `add_membership`, which checks that it may.
@@ -52,7 +52,7 @@ impl Connection {
         Ok(if grant.grants { "GRANT ROLE" } else { "REVOKE ROLE" })
     }
 
-    /// Checks that the current role may change who is a member of a role: the only such check, of every statement.
+    /// Checks that the current role may change a role's members: the only such check, of every statement.
     fn check_admin(&self, catalog: &Catalog, role: u32, grantor: u32, grants: bool) -> Result<()> {
         let missing = || SqlError::internal("a role is not in the catalog");
         let entry = catalog.role_by_oid(role).ok_or_else(missing)?;
@@ -70,7 +70,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Makes a role, that of `new`, a member of another, if the current role may. Whether that changes anything.
+    /// Makes a role, that of `new`, a member of another, if the current role may. Returns true if that changes
+    /// anything.
     pub(super) fn add_membership(
         &mut self,
         catalog: &mut Catalog,
@@ -107,7 +108,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// Ends a membership, or its admin option only. Whether that changes anything.
+    /// Ends a membership, or its admin option only. Returns true if that changes anything.
     fn remove_membership(
         &mut self,
         catalog: &mut Catalog,
