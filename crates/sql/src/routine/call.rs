@@ -41,7 +41,7 @@ pub(crate) fn value(
 /// Calls a function for its rows; one that returns no set has one row.
 ///
 /// # Errors
-/// As [`value`].
+/// Same errors as [`value`].
 pub(crate) fn rows(
     environment: &mut SessionEnvironment,
     oid: u32,
@@ -177,7 +177,7 @@ fn code_of(routine: &Routine) -> Result<&'static Function> {
 /// arguments, of this many columns.
 ///
 /// # Errors
-/// As [`value`].
+/// Same errors as [`value`].
 pub(crate) fn procedure(
     execution: &mut Execution<'_>,
     planned: &Planned,
@@ -275,7 +275,7 @@ pub(crate) fn body_of(environment: &mut SessionEnvironment, routine: &Arc<Routin
     body_for(environment, routine, routine.oid)
 }
 
-/// The same, kept under this oid: the routine's, or that of a trigger for which it is compiled.
+/// A routine's body, compiled and kept under this oid: the routine's, or that of a trigger for which it is compiled.
 fn body_for(environment: &mut SessionEnvironment, routine: &Arc<Routine>, key: u32) -> Result<Arc<Body>> {
     let role = environment.role_oid();
     let version = environment.catalog.version;

@@ -1,10 +1,12 @@
 //! Functions, procedures, DO blocks and triggers: bodies in SQL and PL/pgSQL, run inside the statement that calls them.
 //!
 //! ```text
-//! call         from a call in a statement to a body     query      a statement of a body: planned once, run often
-//! sql          bodies in SQL                            plpgsql    bodies in PL/pgSQL
-//! value        conversions between variables and columns   trigger  conditions and functions of triggers
-//! footprint/   what a body reads and writes, told before it runs
+//! call          from a call in a statement to a body
+//! query         a statement of a body: planned once, run many times
+//! sql, plpgsql  bodies in SQL; bodies in PL/pgSQL
+//! value         conversions between variables and columns
+//! trigger       conditions and functions of triggers
+//! footprint/    the reads and writes of a body, derived before it runs
 //! ```
 //!
 //! # Invariants
@@ -35,10 +37,10 @@ use crate::routine::query::Query;
 use crate::routine::sql::SqlBody;
 use crate::types::Value;
 
-/// How deeply calls may nest.
+/// The limit of nested calls.
 const DEPTH_MAX: usize = 1_000;
 
-/// What a call returns: the rows of a set, or the one value, which takes no allocation.
+/// The result of a call: the rows of a set, or the one value, which takes no allocation.
 pub(crate) type Returned = SmallVec<[Value; 1]>;
 
 /// A body that is ready to run.
@@ -69,16 +71,17 @@ pub(crate) struct Routines {
     /// Casts to domains, by the domains' oids.
     domains: HashMap<u32, Arc<Query>>,
     depth: usize,
-    /// Whether a body is examined that is being created: its statements need no privileges yet.
+    /// True while a body that is being created is examined: its statements need no privileges yet.
     is_examined: bool,
-    /// How many of the calls from the outermost one on are CALLs of bodies that may change the schema.
+    /// The number of calls, from the outermost one on, that are CALLs of bodies that may change the schema.
     direct: usize,
-    /// How many blocks with handlers are around what runs now: an error of a statement in them is one before the next statement.
+    /// The number of blocks with handlers around the running statement: an error of a statement in them is one before
+    /// the next statement.
     pub(crate) protected: usize,
-    /// Whether these may also end transactions: no block is open.
+    /// True if these may also end transactions: no block is open.
     may_end: bool,
-    /// Whether a body has reached a COMMIT, a ROLLBACK or a schema change inside of an attempt, and must run beside the engine's
-    /// transactions.
+    /// True once a body has reached a COMMIT, a ROLLBACK or a schema change inside of an attempt, and must run beside
+    /// the engine's transactions.
     wants_chain: bool,
     /// Procedures that have ended transactions before.
     chains: HashSet<u32>,
@@ -96,7 +99,7 @@ impl Routines {
         self.domains.clear();
     }
 
-    /// The condition of a trigger. What it names may have been renamed since it was needed the last time.
+    /// The condition of a trigger. The objects that it names may have been renamed since it was needed last.
     fn condition(&mut self, trigger: u32, text: &str) -> Result<Arc<Query>> {
         if let Some(known) = self.conditions.get(&trigger).filter(|known| trigger::is_condition(known, text))
         {
@@ -136,7 +139,7 @@ impl Routines {
         self.depth -= 1;
     }
 
-    /// Whether a procedure is known to end transactions.
+    /// Returns true if a procedure is known to end transactions or change the schema.
     pub(crate) fn is_chain(&self, procedure: Option<u32>) -> bool {
         procedure.is_some_and(|oid| self.chains.contains(&oid))
     }
@@ -151,12 +154,12 @@ impl Routines {
         (self.direct, self.may_end, self.wants_chain) = (0, true, false);
     }
 
-    /// Whether a body has asked to be run as a chain: its attempt is given up.
+    /// Returns true if a body has asked to be run as a chain: its attempt is abandoned.
     fn is_given_up(&self) -> bool {
         self.wants_chain
     }
 
-    /// Whether that body has asked to be run as a chain of transactions; the offer ends.
+    /// Ends the offer of a chain; returns true if that body has asked to be run as a chain of transactions.
     pub(crate) fn take_wish_for_chain(&mut self, procedure: Option<u32>) -> bool {
         (self.direct, self.may_end) = (0, false);
         let wants_chain = std::mem::take(&mut self.wants_chain);
@@ -166,12 +169,12 @@ impl Routines {
         wants_chain
     }
 
-    /// Whether the innermost body may end transactions.
+    /// Returns true if the innermost body may end transactions.
     fn may_end_transactions(&self) -> bool {
         self.may_end && self.may_change_schema()
     }
 
-    /// Whether the innermost body may change the schema.
+    /// Returns true if the innermost body may change the schema.
     fn may_change_schema(&self) -> bool {
         self.depth > 0 && self.direct == self.depth
     }

@@ -34,9 +34,9 @@ use make_plan::make_plan;
 #[derive(Debug)]
 pub(crate) struct Query {
     statement: Statement,
-    /// As it was written.
+    /// The statement's own text.
     pub text: String,
-    /// Whether it is a text of the catalog's, whose names do not depend on the session's search path.
+    /// True if it is a text of the catalog's, whose names do not depend on the session's search path.
     pub is_definition: bool,
     plan: Mutex<Option<Arc<QueryPlan>>>,
 }
@@ -53,13 +53,13 @@ pub(crate) struct QueryPlan {
     pub command: &'static str,
     /// Of a CALL: which arguments the columns of its row belong to.
     pub outputs: Vec<usize>,
-    /// What its parameters are.
+    /// The variables that are its parameters.
     pub variables: Vec<VariableRef>,
-    /// Why it reads or writes more than its plan and the routines tell, if it does.
+    /// The reason why it reads or writes more than its plan and the routines tell, if it does.
     pub undeclared: Option<String>,
     /// The routines that it calls, each as often as it does.
     pub routines: Vec<u32>,
-    /// Whether it may return another result each time for the same rows.
+    /// True if it may return another result each time for the same rows.
     pub is_volatile: bool,
     /// The fields of the row variables of which it names fields.
     shapes: Vec<(usize, Option<Arc<[RecordField]>>)>,
@@ -73,7 +73,7 @@ impl Query {
         Query { statement, text: text.trim().to_string(), is_definition: false, plan: Mutex::new(None) }
     }
 
-    /// A query that stands in a definition, such as a trigger's condition.
+    /// A query in a definition, such as a trigger's condition.
     pub(crate) fn of_definition(statement: Statement, text: &str) -> Query {
         Query { is_definition: true, ..Query::new(statement, text) }
     }
@@ -82,7 +82,8 @@ impl Query {
         &self.statement
     }
 
-    /// Runs a statement that is neither a query nor writes rows: SET CONSTRAINTS, or a schema change. Whether it is one.
+    /// Runs a statement that is neither a query nor writes rows: SET CONSTRAINTS, or a schema change. Returns true if
+    /// it is one.
     ///
     /// # Errors
     /// The statement's; 0A000 where it is not allowed.
@@ -98,8 +99,8 @@ impl Query {
         Ok(true)
     }
 
-    /// Runs a schema change: as a statement of the session, where the body runs beside the engine's transactions; else the body
-    /// is to be retried so. Whether the statement is one.
+    /// Runs a schema change: as a statement of the session, where the body runs beside the engine's transactions; else
+    /// the body is to be retried so. Returns true if the statement is one.
     ///
     /// # Errors
     /// The statement's; 0A000 in a body in which no schema may be changed.
@@ -138,7 +139,8 @@ impl Query {
         Ok(made)
     }
 
-    /// Runs the statement; its rows go to `each` until that has enough (`false`). How many rows it returned or wrote.
+    /// Runs the statement; its rows go to `each` until that has enough (`false`). Returns the number of rows that it
+    /// returned or wrote.
     pub(crate) fn run(
         &self,
         execution: &mut Execution<'_>,
@@ -242,7 +244,7 @@ impl QueryPlan {
         Ok(())
     }
 
-    /// As [`Query::run`].
+    /// Runs the plan as [`Query::run`] does.
     pub(crate) fn run(
         &self,
         execution: &mut Execution<'_>,
@@ -258,8 +260,8 @@ impl QueryPlan {
         self.run_once(access, execution.environment, parameters, each)
     }
 
-    /// Runs the statement in its compiled form: the row that it returns, if any, is put into `row`. How many rows it returned or
-    /// wrote; none: nothing was done, and [`run`](Self::run) is to run it.
+    /// Runs the statement in its compiled form: the row that it returns, if any, is put into `row`. Returns the number
+    /// of rows that it returned or wrote; `None` if nothing was done, and [`run`](Self::run) is to run it.
     pub(crate) fn run_compiled(
         &self,
         execution: &mut Execution<'_>,
@@ -275,7 +277,7 @@ impl QueryPlan {
         execute_compiled(&self.planned, access, self.parameters(frame), execution.environment, row)
     }
 
-    /// Calls a procedure as a part of the body that CALL stands in: the row of its output arguments.
+    /// Calls a procedure as a part of the body that has the CALL, and returns the row of its output arguments.
     pub(crate) fn call(&self, execution: &mut Execution<'_>, frame: &dyn Frame) -> Result<Vec<Value>> {
         let parameters = self.parameters(frame);
         procedure(execution, &self.planned, parameters, self.columns.len())

@@ -34,7 +34,7 @@ struct Arguments<'a> {
 }
 
 impl Arguments<'_> {
-    /// What an argument is called in the body.
+    /// The name of an argument in the body.
     fn name(&self, variable: &VariableRef) -> String {
         match self.routine.inputs().nth(variable.slot) {
             Some(argument) if !argument.name.is_empty() => argument.name.clone(),
@@ -101,7 +101,7 @@ impl SqlBody {
         Ok(SqlBody { queries, columns, fields })
     }
 
-    /// Whether a call returns one value without fields.
+    /// Returns true if a call returns one value without fields.
     fn is_plain(&self, routine: &Routine) -> bool {
         routine.row_of.is_none() && self.columns.len() < 2
     }
@@ -183,7 +183,7 @@ impl SqlBody {
         Ok(())
     }
 
-    /// Whether a statement's one column is the row that the routine returns.
+    /// Returns true if a statement's one column is the row that the routine returns.
     fn returns_whole_row(&self, routine: &Routine, plan: &QueryPlan) -> bool {
         let [column] = &plan.columns[..] else { return false };
         let is_row = match column.ty {

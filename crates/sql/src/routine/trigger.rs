@@ -123,7 +123,7 @@ pub(super) fn condition_of(text: &str) -> Result<Query> {
     }
 }
 
-/// Whether a query was made of this condition.
+/// Returns true if a query was made of this condition.
 pub(super) fn is_condition(query: &Query, condition: &str) -> bool {
     query.text.strip_prefix("SELECT ").is_some_and(|text| text == condition.trim_end())
 }
@@ -167,8 +167,8 @@ pub(crate) fn check(environment: &mut SessionEnvironment, trigger: &Trigger, tab
     Err(SqlError::new(SqlState::INVALID_OBJECT_DEFINITION, wrong))
 }
 
-/// Fires a trigger. The row that is to be written instead of the one that was to be; none: the row is left out. A row
-/// comes back only from triggers before the event and for each row.
+/// Fires a trigger, and returns the row to write instead of the one given; `None` if the row is left out. Only triggers
+/// before the event and for each row return a row.
 ///
 /// # Errors
 /// The function's.

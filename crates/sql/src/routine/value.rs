@@ -90,7 +90,7 @@ pub(crate) fn record(fields: &Arc<[RecordField]>, values: Vec<Value>) -> Value {
     Value::Record(Arc::new(RecordValue { fields: fields.clone(), values: values.into() }))
 }
 
-/// As [`record`], of values that may be rows themselves.
+/// A row as [`record`] makes it, of values that may be rows themselves.
 ///
 /// # Errors
 /// 54001: too many levels of rows lie in it.

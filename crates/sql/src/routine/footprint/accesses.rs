@@ -3,7 +3,7 @@
 //! # Invariants
 //! - The accesses of a plan are all that running it reads and writes, foreign keys included; a plan of which that cannot be said is
 //!   an error with the reason.
-//! - An access of a prefix stands for all rows whose keys begin so.
+//! - An access of a prefix covers all rows whose keys begin with it.
 //! - What triggers do is not among them: [`Change`] tells which fire.
 
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::plan::statement::{Action, DeletePlan, InsertPlan, Planned, RowRules, 
 use crate::routine::footprint::constraints::{Touch, referenced, referencing};
 use crate::routine::footprint::expressions::subqueries;
 
-/// Why something is not declared.
+/// The reason why something is not declared.
 pub(crate) type Reason = String;
 
-/// What an access does to its rows.
+/// The mode of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Mode {
     Read,
@@ -67,7 +67,7 @@ pub(crate) struct Change<'p> {
     pub sets: Vec<usize>,
 }
 
-/// What a statement reads and writes by itself, and the changes for which triggers fire.
+/// The accesses of a statement itself, and the changes for which triggers fire.
 #[derive(Debug, Default)]
 pub(crate) struct Accesses<'p> {
     pub all: Vec<Access<'p>>,
@@ -292,7 +292,8 @@ fn update<'p>(plan: &'p UpdatePlan, into: &mut Accesses<'p>) -> Result<(), Reaso
     updated_row(&plan.rules, old, &sets, into)
 }
 
-/// What follows from an update of a row: its new key, the rows that it refers to, and those that refer to it.
+/// Adds the accesses that follow from an update of a row: its new key, the rows that it refers to, and those that refer
+/// to it.
 fn updated_row<'p>(
     rules: &'p RowRules,
     old: Row<'p>,

@@ -29,14 +29,14 @@ use crate::run::{Access, evaluate_alone};
 use crate::session::SessionEnvironment;
 use crate::types::Value;
 
-/// What is registered for a routine.
+/// The footprint registered for a routine.
 pub(crate) struct Footprint {
     version: u64,
     settings: Arc<str>,
     role: u32,
-    /// None: it is not derived.
+    /// `None` if it is not derived.
     derived: Option<Arc<Derived>>,
-    /// How many calls have met something that they had not declared.
+    /// The number of calls that have accessed something that they had not declared.
     misses: u32,
 }
 

@@ -21,15 +21,15 @@ use crate::routine::query::{Execution, Frame, QueryPlan};
 use crate::run::operator::scan::stored_key;
 use crate::types::Value;
 
-/// How many keys a call declares at most; one with more runs as a closure.
+/// The limit of keys that a call declares; one with more runs as a closure.
 pub(crate) const KEYS_MAX: usize = 4_096;
 
-/// Where a variable's value comes from.
+/// The origin of a variable's value.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
     /// 0: the arguments alone; else the number of the phase after which it is known.
     pub level: u32,
-    /// What it is the result of, where it is not known before the call runs.
+    /// The computation whose result it is, if it is not known before the call runs.
     pub open: Option<Arc<str>>,
 }
 
@@ -48,27 +48,27 @@ impl Origin {
         Origin { level: level.max(1), open: Some(what.into()) }
     }
 
-    /// Whether the value is known before the call runs.
+    /// Returns true if the value is known before the call runs.
     pub(crate) fn is_known(&self) -> bool {
         self.open.is_none()
     }
 
-    /// What depends on both.
+    /// The origin of a value that depends on both.
     pub(crate) fn and(self, other: Origin) -> Origin {
         Origin { level: self.level.max(other.level), open: other.open.or(self.open) }
     }
 }
 
-/// A statement of a body, at the place where it stands.
+/// A statement of a body, at its place.
 pub(crate) struct Site<'s> {
     pub line: u32,
     pub is_repeated: bool,
     /// The level of the conditions around it.
     pub control: u32,
     pub frame: &'s dyn Frame,
-    /// Where a variable's value comes from.
+    /// Returns the origin of a variable's value.
     pub origin: &'s dyn Fn(&VariableRef) -> Origin,
-    /// What a variable is called.
+    /// Returns the name of a variable.
     pub name: &'s dyn Fn(&VariableRef) -> String,
 }
 
@@ -86,19 +86,19 @@ pub(crate) struct Collector {
     pub graph: FlowGraph,
     /// The keys, where they are those of a call.
     pub call: Option<Vec<Declared>>,
-    /// Whether rows that are found by whole primary keys are read ahead.
+    /// True if rows that are found by whole primary keys are read ahead.
     pub reads_ahead: bool,
     /// The last phase so far.
     pub phases: u32,
     /// The routines whose bodies are around, and the places of their calls.
     pub(super) around: Vec<(u32, Arc<str>)>,
-    /// How many blocks with handlers are around: no operation of their statements is left to the commit.
+    /// The number of blocks with handlers around the statement: no operation of their statements is left to the commit.
     pub protected: u32,
     /// The fields that the trigger's function that was walked last assigns to NEW.
     pub new_fields: NewFields,
 }
 
-/// Which fields a trigger's function assigns to NEW.
+/// The fields that a trigger's function assigns to NEW.
 #[derive(Debug, Default)]
 pub(crate) struct NewFields {
     pub names: Vec<String>,
@@ -142,7 +142,7 @@ impl Collector {
         }
     }
 
-    /// Collects the accesses of a statement. Where its result comes from.
+    /// Collects the accesses of a statement, and returns the origin of its result.
     ///
     /// # Errors
     /// A key of the call cannot be computed, or there are too many.
@@ -256,7 +256,7 @@ impl Collector {
         Ok(())
     }
 
-    /// How an access is made: within handlers an operation reads its row.
+    /// The mode of an access: within handlers an operation reads its row.
     fn mode_of(&self, access: &Access<'_>) -> Mode {
         match access.mode {
             Mode::Commute if self.protected > 0 => Mode::Write,
@@ -301,7 +301,7 @@ impl Collector {
     }
 }
 
-/// Where the value of an expression of a plan comes from.
+/// The origin of the value of an expression of a plan.
 pub(super) fn origin_of(plan: &QueryPlan, value: &Expr, site: &Site<'_>) -> Origin {
     let mut origin = Origin::ARGUMENTS;
     let depends = depends_on(value, &mut |number| {
@@ -315,13 +315,13 @@ pub(super) fn origin_of(plan: &QueryPlan, value: &Expr, site: &Site<'_>) -> Orig
     }
 }
 
-/// Why a part of a key is not declared; none: it is.
+/// The reason why a part of a key is not declared; `None` if it is declared.
 fn open_part(plan: &QueryPlan, value: &Expr, site: &Site<'_>) -> Option<Reason> {
     origin_of(plan, value, site).open.map(|what| what.to_string())
 }
 
-/// Whether a statement looks up one row in a unique index, or by its primary key where that is read ahead: a call does that
-/// before it declares the keys that the row tells.
+/// Returns true if a statement looks up one row in a unique index, or by its primary key where that is read ahead: a
+/// call does that before it declares the keys that depend on the row.
 fn is_lookup(plan: &QueryPlan, accesses: &[Access<'_>], reads_ahead: bool) -> bool {
     let [access] = accesses else { return false };
     let has_all = |(name, values): (&str, &[Expr])| {

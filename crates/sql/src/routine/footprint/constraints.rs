@@ -14,7 +14,7 @@ use crate::routine::footprint::accesses::{Access, Accesses, Mode, Reason, Row};
 use crate::routine::footprint::expressions::calls_of;
 use crate::types::Value;
 
-/// What happens to a row that others may refer to.
+/// The change of a row that others may refer to.
 #[derive(Clone, Copy)]
 pub(super) enum Touch<'c> {
     Delete,
@@ -22,7 +22,7 @@ pub(super) enum Touch<'c> {
     Update(&'c [usize]),
 }
 
-/// How deeply cascades are followed.
+/// The limit of cascades that are followed.
 const CASCADES_MAX: usize = 16;
 
 /// The rows that foreign keys look up for a row with these values, of which some are set.

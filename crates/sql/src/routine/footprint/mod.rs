@@ -1,18 +1,21 @@
-//! Derived footprints: what a routine reads and writes, told from its body before it runs.
+//! Derived footprints: the reads and writes of a routine, derived from its body before it runs.
 //!
 //! ```text
-//! accesses      the accesses of a statement, by its plan        expressions   what keys depend on, and how they are shown
-//! constraints   the rows that foreign keys lead to              nested        routines and triggers that a statement calls
-//! collect       accesses as actions of a flow graph, or as      explain       EXPLAIN FUNCTION
-//!               the keys of one call                          call          statements that are one call
+//! accesses     the accesses of a statement, by its plan
+//! expressions  the dependencies of keys, and their texts
+//! constraints  the rows that foreign keys lead to
+//! nested       routines and triggers that a statement calls
+//! collect      accesses as actions of a flow graph, or as the keys of one call
+//! call         statements that are one call
+//! explain      EXPLAIN FUNCTION
 //! ```
 //!
 //! The bodies are walked by their languages (`routine/sql.rs`, `routine/plpgsql/derive.rs`). The same walk does two things:
 //! without arguments it draws the flow graph, and with arguments it computes the keys of one call.
 //!
 //! # Invariants
-//! - A key is declared as far as it follows from the arguments alone: constants, and immutable functions of parameters. What
-//!   depends on earlier results ends it, and the rest of the key is any.
+//! - A key is declared as far as it follows from the arguments alone: constants, and immutable functions of parameters.
+//!   A part that depends on earlier results ends it, and the rest of the key is any.
 //! - Both sides of a condition are declared, unless the arguments decide it. Declaring more than is accessed is allowed.
 //! - A footprint belongs to one generation of the catalog, as the compiled body does.
 //!
@@ -48,12 +51,12 @@ pub(crate) struct FlowGraph {
     /// In the order of the body.
     pub actions: Vec<GraphAction>,
     pub gaps: Vec<Gap>,
-    /// Whether a call reads single rows ahead, because keys depend on them.
+    /// True if a call reads single rows ahead, because keys depend on them.
     pub reads_ahead: bool,
 }
 
 impl FlowGraph {
-    /// Whether a call can declare all that it reads and writes.
+    /// Returns true if a call can declare all that it reads and writes.
     pub(crate) fn is_derived(&self) -> bool {
         self.gaps.is_empty() && !self.actions.is_empty()
     }
@@ -71,19 +74,19 @@ pub(crate) struct GraphAction {
     pub key: Vec<(usize, String)>,
     /// The secondary index by which the rows are found, with the values of its columns.
     pub index: Option<String>,
-    /// Why the rest of the key is not declared.
+    /// The reason why the rest of the key is not declared.
     pub open: Option<Reason>,
-    /// Whether it stands in a loop, or for the elements of an array.
+    /// True if it is in a loop, or is repeated for the elements of an array.
     pub is_repeated: bool,
     /// The columns that commutative operations change.
     pub commutes: Vec<usize>,
     /// The foreign key that is the reason for it.
     pub foreign_key: Option<String>,
-    /// Whether a call reads it ahead.
+    /// True if a call reads it ahead.
     pub is_ahead: bool,
 }
 
-/// What is not derived.
+/// A part of the footprint that is not derived.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Gap {
     pub place: Place,
@@ -104,12 +107,12 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// What is known where the walk over a body starts.
+/// The knowledge with which the walk over a body starts.
 #[derive(Default)]
 pub(crate) struct Start<'s> {
     /// The arguments, with NULL for those that are not known.
     pub arguments: &'s [Value],
-    /// Where the arguments come from; of those behind the last one, from the call itself.
+    /// The origins of the arguments; those behind the last one are of the call itself.
     pub origins: &'s [Origin],
     /// The variables of a trigger's function.
     pub variables: &'s [(&'s str, Value, RowOrigin)],
@@ -120,7 +123,7 @@ pub(crate) struct Start<'s> {
     pub is_repeated: bool,
 }
 
-/// Where a variable comes from: of a row, field by field.
+/// The origin of a variable: of a row, field by field.
 #[derive(Clone, Debug)]
 pub(crate) enum RowOrigin {
     Value(Origin),
@@ -136,7 +139,7 @@ pub(crate) fn flow_graph(environment: &mut SessionEnvironment, routine: &Arc<Rou
     if graph.gaps.is_empty() {
         return Ok(graph);
     }
-    // What is read ahead is read twice: only where it closes all gaps.
+    // Rows that are read ahead are read twice: this is done only if it closes all gaps.
     let ahead = graph_with(environment, routine, true)?;
     Ok(if ahead.is_derived() { ahead } else { graph })
 }

@@ -1,4 +1,4 @@
-//! What the routines that a statement calls read and write, and the functions of the triggers that it fires.
+//! The reads and writes of the routines that a statement calls, and of the functions of the triggers that it fires.
 //!
 //! # Invariants
 //! - A body that leads to itself is not derived.
@@ -22,7 +22,7 @@ use crate::routine::query::{Execution, QueryPlan};
 use crate::routine::trigger::{about, columns_of, row_of, rows_of};
 use crate::types::Value;
 
-/// How deeply calls and triggers are followed.
+/// The limit of calls and triggers inside of each other that are followed.
 const DEPTH_MAX: usize = 16;
 
 /// A call of a routine: its oid, and the expressions of its arguments, where a plan tells them.
@@ -263,7 +263,7 @@ struct KnownRow {
     origins: Vec<Origin>,
 }
 
-/// Why a trigger's condition may read what is not declared, if it may.
+/// The reason why a trigger's condition may read more than is declared, if it may.
 fn condition_gap(
     execution: &mut Execution<'_>,
     rules: &RowRules,

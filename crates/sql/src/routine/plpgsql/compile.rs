@@ -32,7 +32,7 @@ pub(super) struct Compiler<'t, 'e> {
     pub(super) scope: usize,
 }
 
-/// What ends a fragment.
+/// The token that ends a fragment.
 #[derive(Clone, Copy)]
 pub(super) enum End {
     Word(&'static str),

@@ -1,4 +1,4 @@
-//! The names of conditions that EXCEPTION and RAISE use, and the SQLSTATEs that they stand for.
+//! The names of conditions that EXCEPTION and RAISE use, and their SQLSTATEs.
 //!
 //! Source: PostgreSQL 15, appendix A.
 
@@ -71,7 +71,7 @@ pub(super) fn named(name: &str) -> Result<Condition> {
     })
 }
 
-/// Whether five characters are a SQLSTATE.
+/// The SQLSTATE that five characters are, if they are one.
 pub(super) fn state_from(text: &str) -> Option<SqlState> {
     let is_state =
         text.len() == 5 && text.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase());
@@ -79,7 +79,8 @@ pub(super) fn state_from(text: &str) -> Option<SqlState> {
 }
 
 impl Condition {
-    /// Whether an error meets the condition: a state of a class by its name ending in 000 means the whole class.
+    /// Returns true if an error meets the condition: a state of a class by its name ending in 000 means the whole
+    /// class.
     pub(super) fn is_met_by(self, error: &SqlError) -> bool {
         match self {
             Condition::Others => error.state() != SqlState::ASSERT_FAILURE,
@@ -91,8 +92,9 @@ impl Condition {
     }
 }
 
-/// Whether a handler may catch an error at all. What ends the attempt of the transaction passes: conflicts, deadlocks,
-/// cancellations, timeouts, plans that a schema change has made stale, and sequences that have to be refilled.
+/// Returns true if a handler may catch an error at all. Errors that end the attempt of the transaction pass: conflicts,
+/// deadlocks, cancellations, timeouts, plans that a schema change has made stale, and sequences that have to be
+/// refilled.
 pub(super) fn may_be_caught(error: &SqlError) -> bool {
     let of_engine = match error.engine() {
         None => true,

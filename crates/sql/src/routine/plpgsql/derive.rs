@@ -3,7 +3,7 @@
 //! # Invariants
 //! - A variable that is assigned in a loop, or under a condition that the arguments do not decide, is not of the arguments alone
 //!   behind it.
-//! - Jumps are not followed: what stands behind RETURN or EXIT is declared, too.
+//! - Jumps are not followed: statements behind RETURN or EXIT are declared, too.
 
 mod control_flow;
 
@@ -59,7 +59,7 @@ struct Walk<'a, 'b, 'c> {
     line: u32,
     /// The level of the conditions around.
     control: u32,
-    /// How many loops are around.
+    /// The number of loops around the statement.
     loops: u32,
 }
 
@@ -190,7 +190,7 @@ impl<'a> Walk<'a, '_, '_> {
         Ok(())
     }
 
-    /// Collects what an expression reads. Where its value comes from.
+    /// Collects the reads of an expression, and returns the origin of its value.
     fn expression(&mut self, fragment: &'a Fragment) -> Result<Origin> {
         Ok(self.collect(fragment)?.1)
     }
@@ -228,7 +228,7 @@ impl<'a> Walk<'a, '_, '_> {
         Ok((Some(plan), origin))
     }
 
-    /// Whether the value of an expression from there is computed.
+    /// Returns true if the value of an expression of this origin is computed.
     fn is_computed(&self, origin: &Origin) -> bool {
         self.collector.is_of_call() && origin.is_known()
     }

@@ -21,7 +21,7 @@ use crate::routine::value::{as_domain, convert, record};
 use crate::types::record::RecordField;
 use crate::types::{Environment, Modifier, Type, Value};
 
-/// Where control goes behind a statement.
+/// The control flow behind a statement.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Flow {
     Next,
@@ -40,13 +40,13 @@ pub(super) struct Interpreter<'a, 'b> {
     pub(super) routine: &'a Routine,
     pub(super) values: Vec<Value>,
     pub(super) cursors: HashMap<usize, OpenCursor>,
-    /// What ROW_COUNT answers.
+    /// The value of ROW_COUNT.
     pub(super) row_count: u64,
     /// The errors whose handlers run, the innermost last.
     pub(super) errors: Vec<SqlError>,
     /// The line and the name of the statement that runs.
     at: (u32, &'static str),
-    /// How many blocks with handlers are open: transactions cannot be ended inside of them.
+    /// The number of open blocks with handlers: transactions cannot be ended inside of them.
     pub(super) protected: usize,
     pub(super) result: Option<Value>,
     pub(super) rows: Vec<Value>,
@@ -61,12 +61,12 @@ pub(super) struct View<'v> {
     pub(super) program: &'v Program,
     pub(super) values: &'v [Value],
     pub(super) scope: usize,
-    /// As the body has them.
+    /// The fields of NEW and OLD, as the body has them.
     pub(super) absent: Option<&'v Arc<[RecordField]>>,
 }
 
 impl View<'_> {
-    /// What a variable, or a field of one, is called.
+    /// The name of a variable, or of a field of one.
     pub(super) fn name_of(&self, variable: &VariableRef) -> String {
         let name = &self.program.variables[variable.slot].name;
         let fields = self.shape(variable.slot);
@@ -140,7 +140,7 @@ impl Frame for View<'_> {
     }
 }
 
-/// Whether a variable is NEW or OLD of a trigger's function. Fields of the one that there is not are NULL.
+/// Returns true if a variable is NEW or OLD of a trigger's function. Fields of the one that there is not are NULL.
 pub(super) fn is_row_of_trigger(program: &Program, slot: usize) -> bool {
     program.scopes[0].names.iter().any(|(name, known)| *known == slot && (name == "new" || name == "old"))
 }
@@ -428,7 +428,7 @@ impl<'a, 'b> Interpreter<'a, 'b> {
         convert(self.execution.environment, value, from, ty, Modifier::NONE)
     }
 
-    /// Whether a condition is true.
+    /// Returns true if a condition is true.
     pub(super) fn holds(&mut self, fragment: &Fragment) -> Result<bool> {
         Ok(matches!(self.evaluate_as(fragment, Type::Bool)?, Value::Bool(true)))
     }

@@ -10,10 +10,10 @@ use crate::routine::plpgsql::tree::{ForInteger, Fragment, Kind, Statement, Targe
 use crate::types::array::ArrayValue;
 use crate::types::{Type, Value};
 
-/// What a loop does behind one round of its body.
+/// The continuation of a loop behind one round of its body.
 enum Round {
     Again,
-    /// The loop ends, and control goes there.
+    /// The loop ends, and control continues there.
     Ends(Flow),
 }
 

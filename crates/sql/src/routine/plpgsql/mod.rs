@@ -1,10 +1,13 @@
 //! PL/pgSQL: a body is compiled to a tree once, and interpreted; its expressions and statements are plans.
 //!
 //! ```text
-//! compile, statements   text to tree              interpret   blocks and control flow     loops   loops
-//! tree                  the tree                  assign      values into variables       queries statements of SQL
-//! conditions            names of errors           raise       RAISE and diagnostics       cursor  cursors
-//! derive                footprints
+//! compile, statements  text to tree
+//! tree                 the tree of a body
+//! interpret, loops     blocks and control flow; loops
+//! assign               values into variables; assigned: the variables that a body assigns
+//! queries, cursor      statements of SQL; cursors
+//! conditions, raise    names of errors; RAISE and diagnostics
+//! derive, origins      footprints; the origins of variables' values
 //! ```
 
 mod assign;

@@ -1,4 +1,4 @@
-//! Where the values of a body's variables come from, while the body is walked for its footprint.
+//! The origins of the values of a body's variables, while the body is walked for its footprint.
 //!
 //! # Invariants
 //! - A row variable's origin is that of all its fields together; of NEW and OLD in a trigger's function, each field has its own.
@@ -17,12 +17,12 @@ pub(super) struct Origins {
 }
 
 impl Origins {
-    /// Those of so many variables, all of the arguments alone.
+    /// The origins of this many variables, all of the arguments alone.
     pub(super) fn new(variables: usize) -> Origins {
         Origins { slots: vec![Origin::ARGUMENTS; variables], rows: Vec::new() }
     }
 
-    /// Where a variable, or one of its fields, comes from.
+    /// The origin of a variable, or of one of its fields.
     pub(super) fn of(&self, variable: &VariableRef) -> Origin {
         let whole = self.slots[variable.slot].clone();
         let Some((_, fields)) = self.rows.iter().find(|(slot, _)| *slot == variable.slot) else {
@@ -34,7 +34,7 @@ impl Origins {
         }
     }
 
-    /// Where a whole variable comes from.
+    /// The origin of a whole variable.
     pub(super) fn of_slot(&self, slot: usize) -> Origin {
         self.of(&VariableRef { slot, field: None })
     }
@@ -56,7 +56,8 @@ impl Origins {
         }
     }
 
-    /// Gives a field of a variable its value, if the variable's fields have origins of their own. Whether they have.
+    /// Gives a field of a variable its value, if the variable's fields have origins of their own; returns true if they
+    /// have.
     pub(super) fn set_field(&mut self, slot: usize, field: usize, origin: &Origin) -> bool {
         let row = self.rows.iter_mut().find(|(row, _)| *row == slot);
         match row.and_then(|(_, fields)| fields.get_mut(field)) {
@@ -68,13 +69,13 @@ impl Origins {
         }
     }
 
-    /// Has a variable depend on something more.
+    /// Makes a variable depend on something more.
     pub(super) fn spoil(&mut self, slot: usize, by: &Origin) {
         let own = std::mem::take(&mut self.slots[slot]);
         self.slots[slot] = own.and(by.clone());
     }
 
-    /// What holds behind both of two sides.
+    /// Merges the origins behind two sides of a branch: each value depends on both.
     pub(super) fn merge(&mut self, other: &Origins) {
         for (own, other) in self.slots.iter_mut().zip(&other.slots) {
             *own = std::mem::take(own).and(other.clone());

@@ -15,7 +15,7 @@ use crate::run::KeptRows;
 use crate::types::record::RecordField;
 use crate::types::{Environment, Modifier, Type, Value};
 
-/// What becomes of a text with several statements.
+/// The treatment of a text with several statements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Several {
     /// It is an error: a cursor reads one query.

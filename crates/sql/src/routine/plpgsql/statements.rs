@@ -96,7 +96,7 @@ impl Compiler<'_, '_> {
         self.fragment(&call, &call).map(Kind::Perform)
     }
 
-    /// Whether a variable is assigned here: the name of one, and behind it what makes an assignment.
+    /// Returns true if an assignment to a variable begins here: the name of one, and behind it an assignment operator.
     fn is_assignment(&self) -> bool {
         let name = match self.parser.peek(0) {
             TokenKind::Word(word) => word.to_string(),
@@ -203,7 +203,7 @@ impl Compiler<'_, '_> {
         Ok(Kind::Execute { source: Source::Dynamic { text, using }, into })
     }
 
-    /// What a row is assigned to.
+    /// The target to which a row is assigned.
     fn row_target(&mut self, is_strict: bool) -> Result<Into> {
         let mut targets = vec![self.target()?];
         while self.parser.accept_mark(",") {

@@ -48,7 +48,7 @@ impl RowType {
         RowType { fields, empty, columns, held: OnceLock::new() }
     }
 
-    /// Whether the values of a row of these fields are values of the columns as they are.
+    /// Returns true if the values of a row of these fields are values of the columns as they are.
     pub(crate) fn holds(&self, fields: &Arc<[RecordField]>) -> bool {
         if self.held.get().is_some_and(|held| Arc::ptr_eq(held, fields)) {
             return true;
@@ -77,7 +77,7 @@ pub(crate) struct Variable {
     pub default: Option<Fragment>,
 }
 
-/// What a variable holds.
+/// The kind of a variable: the values that it can hold.
 #[derive(Debug)]
 pub(crate) enum VariableKind {
     Value {
@@ -127,7 +127,7 @@ pub(crate) struct Handler {
     pub body: Vec<Statement>,
 }
 
-/// What a handler catches.
+/// The errors that a handler catches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Condition {
     Others,
@@ -141,7 +141,7 @@ pub(crate) struct Statement {
     pub kind: Kind,
 }
 
-/// What a value is assigned to.
+/// The target to which a value is assigned.
 #[derive(Debug)]
 pub(crate) struct Target {
     pub slot: usize,
@@ -154,20 +154,20 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Whether it is a whole variable.
+    /// Returns true if it is a whole variable.
     pub(crate) fn is_variable(&self) -> bool {
         self.field.is_none() && self.subscripts.is_empty()
     }
 }
 
-/// What a row is assigned to: one row variable, or variables one by one.
+/// The targets to which a row is assigned: one row variable, or variables one by one.
 #[derive(Debug)]
 pub(crate) struct Into {
     pub targets: Vec<Target>,
     pub is_strict: bool,
 }
 
-/// Where rows come from.
+/// The source of rows.
 #[derive(Debug)]
 pub(crate) enum Source {
     Query(Fragment),
@@ -189,7 +189,8 @@ pub(crate) enum Kind {
         arms: Vec<(Fragment, Vec<Statement>)>,
         otherwise: Vec<Statement>,
     },
-    /// The operand goes into a row variable of one field, which the conditions name. `otherwise` is `None` without ELSE.
+    /// The operand is assigned to a row variable of one field, which the conditions name. `otherwise` is `None` without
+    /// ELSE.
     Case {
         operand: Option<(usize, Fragment)>,
         arms: Vec<(Fragment, Vec<Statement>)>,
@@ -284,10 +285,10 @@ pub(crate) struct ForInteger {
     pub body: Vec<Statement>,
 }
 
-/// Which row a cursor moves to.
+/// The row to which a cursor moves.
 #[derive(Debug)]
 pub(crate) enum Direction {
-    /// Forward or backward by so many rows.
+    /// Forward or backward by this many rows.
     By {
         count: Option<Fragment>,
         is_backward: bool,
@@ -302,7 +303,7 @@ pub(crate) enum Direction {
     },
 }
 
-/// How grave a RAISE is.
+/// The severity of a RAISE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
     Debug,
@@ -359,7 +360,7 @@ pub(crate) enum Diagnostic {
 }
 
 impl Kind {
-    /// What the context of an error calls the statement.
+    /// The statement's name in the context of an error.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Kind::Block(_) => "statement block",

@@ -1,4 +1,4 @@
-//! What a statement of a body runs in: the session's environment, its variables, and the way to the rows.
+//! The context in which a statement of a body runs: the session's environment, its variables, and the way to the rows.
 
 use std::sync::Arc;
 
@@ -14,19 +14,19 @@ pub(crate) trait Frame: Names {
     /// The variables' values, by their numbers; of a row variable, the row.
     fn values(&self) -> &[Value];
 
-    /// The fields of a row variable; none if it has no value.
+    /// The fields of a row variable; `None` if it has no value.
     fn shape(&self, slot: usize) -> Option<Arc<[RecordField]>>;
 }
 
-/// Where a body runs.
+/// The context in which a body runs.
 pub(crate) struct Execution<'a> {
     pub environment: &'a mut SessionEnvironment,
     pub door: Door<'a>,
-    /// Whether its statements may write: not those of stable and immutable functions.
+    /// True if its statements may write: not those of stable and immutable functions.
     pub may_write: bool,
 }
 
-/// What the statements of a body read and write through.
+/// The interface through which the statements of a body read and write.
 pub(crate) enum Door<'a> {
     /// The attempt of the statement that called the body.
     Attempt(Access<'a>),
@@ -34,16 +34,16 @@ pub(crate) enum Door<'a> {
     Chain(&'a mut Connection),
 }
 
-/// A point to which a block with handlers goes back.
+/// A point to which a block with handlers rolls back.
 pub(crate) struct BodySavepoint {
     rows: RowsPoint,
     /// The level of the settings that it began.
     settings_level: u32,
 }
 
-/// What a block with handlers restores of rows and of the schema.
+/// The point to which a block with handlers restores rows and the schema.
 enum RowsPoint {
-    /// None: nothing can be written.
+    /// `None` if nothing can be written.
     Attempt(Option<heddledb::Savepoint>),
     Chain(BodyPoint),
 }

@@ -86,14 +86,15 @@ pub(super) fn make_plan(
     })
 }
 
-/// Whether a statement calls a function that may return another value each time.
+/// Returns true if a statement calls a function that may return another value each time.
 pub(super) fn is_volatile(bound: &BoundStatement) -> bool {
     let mut found = false;
     walk_statement(bound, &mut |expr| found |= is_volatile_call(expr));
     found
 }
 
-/// Why a statement reads or writes more than the scans of its plan and the routines that it calls, if it does.
+/// The reason why a statement reads or writes more than the scans of its plan and the routines that it calls, if it
+/// does.
 pub(super) fn undeclared(bound: &BoundStatement, planned: &Planned) -> Option<String> {
     let mut found = None;
     // The subqueries of an expression that stands alone are looked into.
@@ -126,7 +127,7 @@ fn routines_of(bound: &BoundStatement, catalog: &Catalog, planned: &Planned) -> 
     routines
 }
 
-/// What a statement evaluates for each row that it writes: generated columns and checks.
+/// The expressions that a statement evaluates for each row that it writes: generated columns and checks.
 fn computed_columns(planned: &Planned) -> impl Iterator<Item = &Expr> {
     let rules = match &planned.action {
         Action::Insert(plan) => Some(&plan.rules),
@@ -154,7 +155,8 @@ fn called_procedure(kind: &StatementKind, catalog: &Catalog) -> Option<Arc<Routi
     }
 }
 
-/// Where a CALL writes the arguments that are outputs; of one that it leaves out, a place behind all.
+/// The positions at which a CALL writes the arguments that are outputs; of one that it leaves out, a position behind
+/// all.
 fn output_positions(routine: &Routine, statement: &Statement) -> Vec<usize> {
     let Statement::Call(call) = statement else { return Vec::new() };
     let written = &call.call.args;
@@ -167,7 +169,7 @@ fn output_positions(routine: &Routine, statement: &Statement) -> Vec<usize> {
     inputs.filter(|(_, argument)| argument.mode.is_output()).map(place).collect()
 }
 
-/// What is known of the database inside of a transaction.
+/// The facts known about the database inside of a transaction.
 struct KnownInside<'s> {
     now: KnownNow<'s>,
     /// Tables without statistics.

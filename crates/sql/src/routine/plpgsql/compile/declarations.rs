@@ -16,7 +16,7 @@ impl<'t> Compiler<'t, '_> {
         self.enter(label);
     }
 
-    /// Whether a name is declared since the scope around the block.
+    /// Returns true if a name is declared since the scope around the block.
     fn is_declared(&self, name: &str, outer: usize) -> bool {
         let of = |&scope: &usize| self.scopes[scope].parent.filter(|&parent| parent != outer);
         let mut scopes = std::iter::successors(Some(self.scope), of);
@@ -105,13 +105,13 @@ impl<'t> Compiler<'t, '_> {
         Ok(self.plain_variable(&name, VariableKind::Cursor { query, arguments }))
     }
 
-    /// What a variable holds that is a row of this table or composite type.
+    /// The kind of a variable that is a row of this table or composite type.
     pub(super) fn row_of(&self, table: Option<u32>) -> Option<VariableKind> {
         let columns = self.environment.catalog.row_columns(table?)?;
         Some(VariableKind::Row(Some(Arc::new(RowType::new(columns)))))
     }
 
-    /// What a variable of this type holds.
+    /// The kind of a variable of this type.
     fn variable_kind(&mut self, ty: &RoutineType) -> Result<VariableKind> {
         let parts: Vec<&str> = ty.name.name.parts.iter().map(|part| part.text.as_str()).collect();
         if ty.is_copied

@@ -172,7 +172,7 @@ impl<'a> Walk<'a, '_, '_> {
         assigned(statements, &mut |query, targets| self.outputs(query, targets))
     }
 
-    /// The variables that a CALL assigns: those that stand for output arguments.
+    /// The variables that a CALL assigns: those that it passes as output arguments.
     pub(super) fn outputs(&mut self, query: &Fragment, targets: &[Option<Target>]) -> BTreeSet<usize> {
         let view = View {
             program: self.body.program,

@@ -106,7 +106,7 @@ impl Compiler<'_, '_> {
         Ok(Kind::ForRows { label, into, source, body })
     }
 
-    /// Whether `..` stands in front of LOOP.
+    /// Returns true if `..` is found in front of LOOP.
     fn is_integer_range(&self) -> bool {
         let (mut ahead, mut depth) = (0, 0_usize);
         loop {

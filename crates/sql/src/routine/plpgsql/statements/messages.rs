@@ -134,7 +134,7 @@ impl Compiler<'_, '_> {
     }
 }
 
-/// Whether a format has as many places as there are arguments.
+/// Checks that a format has as many places as there are arguments.
 fn check_format(format: &str, arguments: usize) -> Result<()> {
     let places = format.replace("%%", "").matches('%').count();
     let message = match places.cmp(&arguments) {
