@@ -12,9 +12,10 @@
 //! microseconds), and the search, which is linear in the edges that it can reach. Two owners that begin to wait at the
 //! same moment register one after the other, and the second one finds it.
 //!
-//! **Nothing else is found.** An owner that the search reports as waiting is registered and, when its place was asked, still
-//! queued: so it has been in this wait since before the search began (to leave it, it would have to sign off here),
-//! and has held all that it holds. Therefore all edges of a cycle that the search found were there at its beginning.
+//! **Nothing else is found.** An owner that the search reports as waiting is registered and, when its place was asked,
+//! still queued: so it has been in this wait since before the search began (to leave it, it would have to sign off
+//! here), and has held all that it holds. Therefore all edges of a cycle that the search found were there at its
+//! beginning.
 //!
 //! **No starvation.** The victim is the youngest of a cycle, and start timestamps are kept over retries: the oldest of all
 //! owners is never a victim, and every transaction becomes the oldest eventually.

@@ -1,9 +1,9 @@
 //! One lock: its holders and its waiters. Logic only: the caller holds the mutex around it.
 //!
-//! First come, first served: a newcomer waits behind all waiters, even where its mode is compatible with what is
-//! held; so no waiter starves. A holder that wants a stronger mode (an *upgrade*) is placed before all
-//! newcomers, which could not be let in before it anyway without making it wait for longer; upgrades don't wait for each
-//! other's places, only for holders.
+//! First come, first served: a newcomer waits behind all waiters, even where its mode is compatible with what is held;
+//! so no waiter starves. A holder that wants a stronger mode (an *upgrade*) is placed before all newcomers, which could
+//! not be let in before it anyway without making it wait for longer; upgrades don't wait for each other's places, only
+//! for holders.
 //!
 //! Invariants: every two owners in `granted` have compatible modes; an owner is there at most once;
 //! in `waiting` upgrades come first; and no waiter remains that could be granted its request.
