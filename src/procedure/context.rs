@@ -1,4 +1,4 @@
-//! What an action's body works with.
+//! The context of an action's body.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -26,7 +26,7 @@ pub struct KeyBuilder<'k> {
     kinds: &'k [KeyKind],
     key: &'k mut EncodedKey,
     columns: usize,
-    /// How many bytes the first column's value took, once a second one follows.
+    /// Bytes of the first column's value, once a second one follows.
     pub(crate) first: u16,
 }
 
@@ -59,7 +59,7 @@ impl<'k> KeyBuilder<'k> {
         }
     }
 
-    /// As [`push`](Self::push), of any value. Apart, so that the usual component needs nothing of the stack.
+    /// Same as [`push`](Self::push), of any value. Apart, so that the usual component needs nothing of the stack.
     #[inline(never)]
     fn push_any(&mut self, value: ValueRef<'_>) -> Result<()> {
         if self.columns == self.kinds.len() {
@@ -82,14 +82,14 @@ impl<'k> KeyBuilder<'k> {
         })
     }
 
-    /// How many columns have their values.
+    /// Number of columns that have their values.
     #[inline]
     pub(crate) fn columns(&self) -> usize {
         self.columns
     }
 }
 
-/// What an action's body works with: the arguments, the earlier phases' values, and the rows that it declared.
+/// The context of an action's body: the arguments, the earlier phases' values, and the rows that it declared.
 ///
 /// The methods that name no key work on the row of the action's key, which was found before the body ran.
 pub struct ActionContext<'t, 'a> {
@@ -114,7 +114,7 @@ impl<'t, 'a> ActionContext<'t, 'a> {
         self.call.args
     }
 
-    /// What earlier phases have set.
+    /// The values that earlier phases have set.
     pub fn values(&self) -> &'t Values {
         self.call.values
     }
@@ -195,7 +195,7 @@ impl<'t, 'a> ActionContext<'t, 'a> {
         transaction::operate_at(self.call.attempt, &self.target()?, column, operation, operand)
     }
 
-    /// Changes an integer column, if that is the usual write (see [`Attempt::change_int`]). Whether it was.
+    /// Changes an integer column, if that is the usual write (see [`Attempt::change_int`]); returns true if it was.
     #[inline]
     fn change_int(&self, column: usize, change: IntChange) -> bool {
         self.call.attempt.change_int(self.table, self.found, column, change)
@@ -226,10 +226,10 @@ impl<'t, 'a> ActionContext<'t, 'a> {
         self.get_anyhow()
     }
 
-    /// Whether there is a row.
+    /// Returns true if there is a row.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// Same errors as [`get`](Self::get).
     pub fn exists(&self) -> Result<bool> {
         self.call.attempt.exists(&self.target()?)
     }
@@ -261,7 +261,7 @@ impl<'t, 'a> ActionContext<'t, 'a> {
         transaction::update(self.call.attempt, &self.target()?, changes)
     }
 
-    /// Deletes the row. Whether there was one.
+    /// Deletes the row; returns false if there was none.
     ///
     /// # Errors
     /// As [`Tx::delete`].

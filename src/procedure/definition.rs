@@ -1,4 +1,4 @@
-//! How a procedure is written down.
+//! Definitions of procedures.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use crate::types::{Args, DataType};
 pub(crate) type KeyOfArgs = Box<dyn Fn(&Args, &mut KeyBuilder<'_>) -> Result<()> + Send + Sync>;
 /// Pushes a key's values, from the arguments and from what earlier phases found.
 pub(crate) type KeyOfValues = Box<dyn Fn(&Args, &Values, &mut KeyBuilder<'_>) -> Result<()> + Send + Sync>;
-/// What an action does.
+/// The body of an action.
 pub(crate) type ActionBody = Box<dyn Fn(&ActionContext<'_, '_>) -> Result<()> + Send + Sync>;
 
-/// What a procedure does to one table: which rows, in which mode, and how.
+/// A procedure's work on one table: the rows, the mode, and the body.
 ///
 /// Without [`key`](Self::key) it is the whole table.
 pub struct Action {
@@ -29,9 +29,9 @@ pub struct Action {
     pub(crate) key: Option<KeyOfArgs>,
     pub(crate) key_from: Option<KeyOfValues>,
     pub(crate) body: Option<ActionBody>,
-    /// Which long values the body will read.
+    /// The long values that the body will read.
     pub(crate) long: Option<LongOfArgs>,
-    /// What a repeated action has instead of `key` and `body`.
+    /// The parts that a repeated action has instead of `key` and `body`.
     pub(crate) each: Option<Box<Each>>,
     /// The parameters that it was given with [`with`](Self::with).
     pub(crate) parameters: Option<ParameterList>,
@@ -52,7 +52,7 @@ impl Action {
         }
     }
 
-    /// Whether its rows depend on what earlier phases found.
+    /// Returns true if its rows depend on values of earlier phases.
     #[inline]
     pub(crate) fn is_led(&self) -> bool {
         self.key_from.is_some() || self.each.as_ref().is_some_and(|each| each.key_from.is_some())
@@ -75,7 +75,7 @@ impl Action {
         Action::new(table, Mode::Commute)
     }
 
-    /// Which rows: the whole primary key, or its first columns and so all rows whose keys begin with them.
+    /// Declares the rows: the whole primary key, or its first columns and so all rows whose keys begin with them.
     #[must_use]
     pub fn key(
         mut self,
@@ -85,8 +85,8 @@ impl Action {
         self
     }
 
-    /// Which rows, where that depends on what an earlier phase found. What the arguments alone tell, a part of the
-    /// key if need be, is declared with [`key`](Self::key) besides: the key must begin with it.
+    /// Declares the rows, where they depend on values of an earlier phase. The part of the key that the arguments alone
+    /// determine, if any, is declared with [`key`](Self::key) besides: the key must begin with it.
     #[must_use]
     pub fn key_from(
         mut self,
@@ -96,8 +96,8 @@ impl Action {
         self
     }
 
-    /// Repeats the action as often as the arguments say, each time on other rows: `key` receives the number of the
-    /// instance it names, counted from 0, and so is the body. Every instance is declared before the call runs, and
+    /// Repeats the action as many times as the arguments say, each time on other rows: `key` receives the number of the
+    /// instance it names, counted from 0, and so does the body. Every instance is declared before the call runs, and
     /// looked up and fetched like an action of its own. Instances may name one row: they run in the order of their
     /// numbers, and each sees what the ones before it wrote.
     ///
@@ -128,7 +128,7 @@ impl Action {
         EachAction { action: self, count: Box::new(count), key: Box::new(key), key_from: None }
     }
 
-    /// What is done. It may be run several times, and on any thread.
+    /// Sets the body. It may be run several times, and on any thread.
     #[must_use]
     pub fn body(
         mut self,

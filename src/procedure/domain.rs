@@ -1,7 +1,7 @@
 //! Domains: what a column's values are values of, as the schema declares it.
 //!
 //! A column that references a table shares the domain of that table's key. Where that key has several columns, the
-//! referencing column stands for its last one, and the others are the columns of its own table that share their
+//! referencing column represents its last one, and the others are the columns of its own table that share their
 //! domains: `c_d_id` references `district`, whose key is (`d_w_id`, `d_id`), and `c_w_id` shares the domain of `d_w_id`;
 //! so a customer's district is named by both, as the district itself is. A column may also be given a domain by name.
 //! What is declared nowhere names itself: the last column of a key names the row, with the columns before it, and a
@@ -21,7 +21,7 @@ pub(crate) type Schema<'s> = dyn Fn(&str) -> Option<Arc<TableCore>> + 's;
 /// References of references are followed so far: a circle of them ends somewhere.
 const DEPTH: usize = 8;
 
-/// What a column's values are values of.
+/// The domain of a column's values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Domain {
     /// Its name.
@@ -65,7 +65,8 @@ fn follow(table: &TableDefinition, column: usize, schema: &Schema<'_>, depth: us
     }
 }
 
-/// The domain of a column that references a table; `None`: the other columns of that table's key are not declared here.
+/// The domain of a column that references a table; `None` if the other columns of that table's key are not declared
+/// here.
 fn referenced_domain(
     table: &TableDefinition,
     column: usize,

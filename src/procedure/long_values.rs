@@ -1,7 +1,7 @@
-//! Long values ahead: what a body will read that does not lie in its row's own words, but in blocks elsewhere.
+//! Long values ahead: values that a body will read and that are not in its row's own words, but in blocks elsewhere.
 //!
-//! Invariants: it is a hint. Whatever a procedure says here, or fails to say, its calls come to the same; and what goes
-//! wrong in saying it, a panic too, is of no consequence.
+//! Invariants: it is a hint. Whatever a procedure declares here, or omits, its calls have the same results; and an
+//! error in declaring it, a panic too, is of no consequence.
 
 use smallvec::SmallVec;
 
@@ -20,7 +20,7 @@ pub(crate) type LongOfArgs = Box<dyn Fn(&Args, &mut LongValues<'_>) -> Result<()
 /// Takes the columns whose long values a body will read.
 pub struct LongValues<'f> {
     table: &'f TableCore,
-    /// Where their words stand.
+    /// Positions of their words.
     words: SmallVec<[usize; 12]>,
 }
 
@@ -39,9 +39,9 @@ impl LongValues<'_> {
 }
 
 impl Action {
-    /// Which long texts and bytes of its row the body will read, as far as the arguments tell. Values of more than seven bytes
-    /// lie apart from their row: those that are named here are fetched before the body runs, as the row itself is. A
-    /// hint: it changes nothing but time.
+    /// Declares the long texts and bytes of its row that the body will read, as far as the arguments tell. Values of
+    /// more than seven bytes are stored apart from their row: those that are named here are fetched before the body
+    /// runs, as the row itself is. A hint: it changes nothing but time.
     ///
     /// ```
     /// # use heddledb::{Action, DataType, Database, Durability, Options, ProcedureDefinition, TableDefinition, args, row};
@@ -75,7 +75,7 @@ impl Action {
 }
 
 impl EachAction {
-    /// As [`Action::long_values`], of every instance's row.
+    /// Same as [`Action::long_values`], for every instance's row.
     pub fn long_values(
         mut self,
         columns: impl Fn(&Args, &mut LongValues<'_>) -> Result<()> + Send + Sync + 'static,

@@ -4,8 +4,8 @@
 //! interpreted function, is routed, scheduled and locked like any call.
 //!
 //! # Invariants
-//! - The closure is lent for as long as the caller waits: [`Lent`] takes it back before the caller goes on, by a panic too, and
-//!   the thread that runs it holds the lock meanwhile.
+//! - The closure is lent for as long as the caller waits: [`Lent`] takes it back before the caller continues, by a
+//!   panic too, and the thread that runs it holds the lock meanwhile.
 //! - It runs once in an attempt, as the last action, when everything declared is locked; it reaches what any action declares.
 //! - Under `locking`, whole keys are locked before it runs, in the order of tables and keys, so that calls which declare all of
 //!   their keys never wait for each other in a circle.
@@ -30,7 +30,7 @@ use crate::transaction::Tx;
 use crate::types::Args;
 use crate::types::values::Values;
 
-/// What a caller lends.
+/// The closure that a caller lends.
 type Body<'b> = dyn FnMut(&Tx<'_, '_>) -> Result<()> + Send + 'b;
 
 /// A closure whose lifetime is not told any more.
@@ -55,7 +55,7 @@ impl OneBody {
     /// A call that runs this closure.
     pub(crate) fn lend<'b>(registered: Arc<Registered>, body: &'b mut Body<'b>) -> Lent<'b> {
         let address: *mut Body<'b> = body;
-        // SAFETY: only the lifetime changes, and `Lent`, which has it, takes the address back when it goes.
+        // SAFETY: only the lifetime changes, and `Lent`, which has it, takes the address back when it is dropped.
         let borrowed = Borrowed(unsafe { std::mem::transmute::<*mut Body<'b>, *mut Body<'static>>(address) });
         let call = Arc::new(OneBody { registered, body: Mutex::new(Some(borrowed)) });
         Lent { call, _lent: PhantomData }

@@ -1,4 +1,4 @@
-//! What a call says about the data besides its keys: for the scheduler.
+//! Predicates of a call about the data besides its keys: for the scheduler.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ pub(crate) type ValueOfArgs = Box<dyn Fn(&Args) -> Result<Value> + Send + Sync>;
 /// Gives both bounds of an interval, from a call's arguments.
 pub(crate) type BoundsOfArgs = Box<dyn Fn(&Args) -> Result<(i64, i64)> + Send + Sync>;
 
-/// What is said about a column.
+/// A predicate about a column.
 pub(crate) enum Said {
     /// It has this value.
     Equals(ValueOfArgs),
@@ -22,8 +22,8 @@ pub(crate) enum Said {
     Sets(ValueOfArgs),
 }
 
-/// What a procedure's calls say about the rows of a table besides the keys of its actions: conditions that hold together,
-/// and values that are assigned or inserted.
+/// The conditions of a procedure's calls on the rows of a table, besides the keys of its actions: conditions that hold
+/// together, and values that are assigned or inserted.
 ///
 /// The schedule `predict` counts by it; nothing else depends on it. It is for what an action's key does not tell: a row
 /// that is found by another column, a range, an assigned value by which rivals can be known.

@@ -19,7 +19,7 @@ use crate::storage::table::TableCore;
 use crate::types::key::{EncodedKey, encode_component};
 use crate::types::{Args, DataType, Value};
 
-/// What a database knows that references are named by.
+/// The properties of a database by which references are named.
 pub(crate) struct Naming<'n> {
     /// Its tables.
     pub(crate) tables: &'n [Arc<TableCore>],
@@ -55,7 +55,7 @@ impl Naming<'_> {
     }
 }
 
-/// How many bytes a column takes in a key.
+/// Bytes that a column takes in a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Width {
     /// An integer of eight.
@@ -143,7 +143,7 @@ impl Named {
         }
     }
 
-    /// Whether its canonical value is its own.
+    /// Returns true if its canonical value is its own.
     fn stands_alone(&self) -> bool {
         self.with.len() <= 1
     }
@@ -234,7 +234,7 @@ fn scalar(value: &Value, data_type: &DataType) -> Result<Scalar> {
     }
 }
 
-/// What predicates say together: conditions first, then what is set.
+/// The content of one predicate: conditions first, then assignments.
 struct Statement {
     conditions: Box<[Spoken]>,
     sets: Box<[Spoken]>,
@@ -302,7 +302,7 @@ impl Statement {
     }
 }
 
-/// Where a call's partition key stands.
+/// The position of a call's partition key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PartitionPlace {
     /// In the key of this action, at this place.
@@ -311,7 +311,7 @@ enum PartitionPlace {
     Condition { statement: usize, place: usize },
 }
 
-/// What a procedure's references come from.
+/// The source of a procedure's references: its actions' keys and its predicates.
 pub(super) struct ReferencePlan {
     /// For each action, in order.
     keys: Box<[KeyNames]>,
@@ -342,7 +342,7 @@ impl ReferencePlan {
         Ok(plan)
     }
 
-    /// The first place where a value of one of these domains stands.
+    /// The first place at which a value of one of these domains is named.
     fn find_partition(&self, domains: &[Attribute]) -> Option<PartitionPlace> {
         let fits = |named: &Named| named.stands_alone() && domains.contains(&named.canonical);
         let of_key = |(action, names): (usize, &KeyNames)| {

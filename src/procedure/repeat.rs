@@ -1,6 +1,6 @@
 //! Procedures with repeated actions: how many rows a call touches depends on its arguments.
 //!
-//! A repeated action stands for as many instances as the arguments say. Each instance is a reference of the footprint
+//! A repeated action has as many instances as the arguments say. Each instance is a reference of the footprint
 //! like any other action: declared before the call runs, looked up and fetched with the others.
 //!
 //! Invariants: a procedure without repeated actions pays nothing for those that have some. Which of the two a
@@ -25,17 +25,17 @@ use crate::types::Args;
 /// The most instances that one action may have in a call: its footprint is kept and looked through as a whole.
 const MAXIMAL_INSTANCES: usize = 1 << 16;
 
-/// How often an action is repeated.
+/// Returns the number of instances.
 pub(crate) type CountOfArgs = Box<dyn Fn(&Args) -> Result<usize> + Send + Sync>;
 /// Pushes an instance's key, from the arguments and the instance's number.
 pub(crate) type KeyOfInstance = Box<dyn Fn(&Args, usize, &mut KeyBuilder<'_>) -> Result<()> + Send + Sync>;
 /// Pushes an instance's key, from the arguments, from what earlier phases found, and from the instance's number.
 pub(crate) type KeyOfFound =
     Box<dyn Fn(&Args, &Values, usize, &mut KeyBuilder<'_>) -> Result<()> + Send + Sync>;
-/// What an instance does.
+/// The body of an instance.
 pub(crate) type BodyOfInstance = Box<dyn Fn(&ActionContext<'_, '_>, usize) -> Result<()> + Send + Sync>;
 
-/// What makes an action a repeated one.
+/// The parts of a repeated action.
 pub(crate) struct Each {
     pub(crate) count: CountOfArgs,
     pub(crate) key: KeyOfInstance,
@@ -53,8 +53,8 @@ pub struct EachAction {
 }
 
 impl EachAction {
-    /// Which rows an instance works on, where that depends on what an earlier phase found: as
-    /// [`Action::key_from`], for each instance. The key passed to `each` is its prefix.
+    /// Declares the rows of an instance, where they depend on values of an earlier phase: same as [`Action::key_from`],
+    /// for each instance. The key passed to `each` is its prefix.
     ///
     /// ```
     /// # use heddledb::{Action, DataType, Database, Durability, Options, ProcedureDefinition, TableDefinition, args, row};
@@ -85,7 +85,8 @@ impl EachAction {
         self
     }
 
-    /// What each instance does; it receives its number, counted from 0. It may be run several times, and on any thread.
+    /// Sets the body of each instance; it receives its number, counted from 0. It may be run several times, and on any
+    /// thread.
     #[must_use]
     pub fn body(
         self,

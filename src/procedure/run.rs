@@ -1,4 +1,4 @@
-//! How a registered procedure runs: footprint, look-ups, bodies phase by phase.
+//! Execution of a registered procedure: footprint, look-ups, bodies phase by phase.
 
 use std::cell::RefCell;
 use std::mem::take;
@@ -35,12 +35,12 @@ pub(crate) struct Registered {
     pub(super) phase_ends: Box<[usize]>,
     /// The actions, if one of them is repeated.
     pub(super) repeating: Option<Box<Repeating>>,
-    /// How many references every call makes; no number of references is this one if an action is repeated.
+    /// Number of references that every call makes; an impossible number if an action is repeated.
     references: usize,
     read_only: bool,
-    /// Whether an action says which long values it reads.
+    /// True if an action declares long values that it reads.
     has_long_values: bool,
-    /// What its calls' references for the scheduler come from.
+    /// The plan for its calls' references for the scheduler.
     plan: ReferencePlan,
     failures: Failures,
     /// The schema's generation in which its tables were found to be current.
@@ -487,7 +487,7 @@ fn run_led<'a>(
     )
 }
 
-/// Where earlier phases' values lead an action whose key depends on them.
+/// The reference to which earlier phases' values lead an action whose key depends on them.
 pub(super) fn lead_to(
     action: &Action,
     instance: usize,

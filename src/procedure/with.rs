@@ -22,7 +22,7 @@ pub struct ActionWith<P> {
 }
 
 impl Action {
-    /// The same action, whose key and body get the call's arguments as a struct with `#[derive(Composite)]`, or as a tuple. The
+    /// Gives the key and the body the call's arguments as a struct with `#[derive(Composite)]`, or as a tuple. The
     /// procedure's parameters are then those of the struct or tuple; all its actions that have some must have the same.
     ///
     /// ```
@@ -49,7 +49,7 @@ impl Action {
 }
 
 impl<P: Parameters + 'static> ActionWith<P> {
-    /// As [`Action::key`].
+    /// Same as [`Action::key`].
     pub fn key(
         mut self,
         key: impl Fn(P::Ref<'_>, &mut KeyBuilder<'_>) -> Result<()> + Send + Sync + 'static,
@@ -58,7 +58,7 @@ impl<P: Parameters + 'static> ActionWith<P> {
         self
     }
 
-    /// As [`Action::key_from`].
+    /// Same as [`Action::key_from`].
     pub fn key_from(
         mut self,
         key: impl Fn(P::Ref<'_>, &Values, &mut KeyBuilder<'_>) -> Result<()> + Send + Sync + 'static,
@@ -68,7 +68,7 @@ impl<P: Parameters + 'static> ActionWith<P> {
         self
     }
 
-    /// As [`Action::body`].
+    /// Same as [`Action::body`].
     #[must_use]
     pub fn body(
         self,
