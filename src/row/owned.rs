@@ -24,7 +24,7 @@ impl OwnedRow {
         OwnedRow { rows, at }
     }
 
-    /// The same row, borrowed.
+    /// Borrows the row.
     #[inline]
     pub fn row(&self) -> Row<'_> {
         Row::new(self.rows.table(), self.rows.row(self.at))
@@ -38,7 +38,7 @@ impl OwnedRow {
         self.row().get(column)
     }
 
-    /// Whether a column is NULL.
+    /// Returns true if a column is NULL.
     ///
     /// # Errors
     /// [`Error::UnknownColumn`](crate::Error::UnknownColumn).
@@ -49,7 +49,7 @@ impl OwnedRow {
     /// A column's value as a Rust type, as [`Row::read`] gives it.
     ///
     /// # Errors
-    /// As there.
+    /// Same errors as [`Row::read`].
     pub fn read<'r, T: TryFrom<ValueRef<'r>, Error = Error>>(&'r self, column: impl ColumnName) -> Result<T> {
         self.row().read(column)
     }
@@ -57,7 +57,7 @@ impl OwnedRow {
     /// The entry of an ordered-tuple column, as [`Row::ordered_tuple`] gives it.
     ///
     /// # Errors
-    /// As there.
+    /// Same errors as [`Row::ordered_tuple`].
     pub fn ordered_tuple(&self, column: impl ColumnName) -> Result<Option<Vec<Value>>> {
         self.row().ordered_tuple(column)
     }
@@ -65,7 +65,7 @@ impl OwnedRow {
     /// The entries of a top-K column, as [`Row::top_k`] gives them.
     ///
     /// # Errors
-    /// As there.
+    /// Same errors as [`Row::top_k`].
     pub fn top_k(&self, column: impl ColumnName) -> Result<Vec<Vec<Value>>> {
         self.row().top_k(column)
     }

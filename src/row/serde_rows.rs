@@ -34,7 +34,7 @@ impl Serialize for Row<'_> {
     }
 }
 
-/// As a [`Row`].
+/// Serializes like a [`Row`].
 impl Serialize for OwnedRow {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.row().serialize(serializer)
