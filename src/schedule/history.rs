@@ -9,7 +9,7 @@ use crate::schedule::policy::ConflictCounts;
 use crate::schedule::reference::Reference;
 use crate::schedule::slots::Slots;
 
-/// What is known of a reference.
+/// Aborts and commits of a reference.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outcomes {
     pub(crate) aborts: u32,
@@ -23,7 +23,7 @@ impl Outcomes {
         if attempts > 0.0 { f64::from(self.aborts) / attempts } else { 0.0 }
     }
 
-    /// As one word.
+    /// Packs both counts into one word.
     #[inline]
     pub(crate) fn packed(self) -> u64 {
         u64::from(self.aborts) << 32 | u64::from(self.commits)
@@ -35,7 +35,7 @@ impl Outcomes {
         Outcomes { aborts: (word >> 32) as u32, commits: word as u32 }
     }
 
-    /// What it counts for.
+    /// The measure of conflicts by this policy.
     #[inline]
     pub(crate) fn weight(self, conflict_counts: ConflictCounts) -> f64 {
         match conflict_counts {
@@ -45,7 +45,7 @@ impl Outcomes {
     }
 }
 
-/// What becomes of calls with the same reference if they overlap.
+/// The probable consequence if calls with the same reference overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rivals {
     /// They seldom conflict: better side by side than one after the other.
@@ -62,17 +62,17 @@ const RIVALS: f64 = 0.1;
 /// And from this many on they are kept apart. Of two that conflict one is aborted, so this is one conflict for every
 /// two that overlap: above that, two workers together do less than one of them alone.
 const APART: f64 = 0.25;
-/// Where a call with the reference overlaps with more than this many others, one worker alone hardly keeps up with all
-/// that have it, and everything waits for that. Then more is asked, because the aborts that come of a call's other
-/// references are counted for this one as well: popular items of orders would else be kept apart for what their
-/// warehouses do.
+/// Number of other calls with which a call with the reference overlaps, above which one worker alone hardly keeps up
+/// with all that have it, and everything waits for that. Then more is required, because the aborts caused by a call's
+/// other references are counted for this one as well: popular items of orders would else be kept apart because of the
+/// conflicts at their warehouses.
 const MANY: f64 = 1.75;
 const APART_OF_MANY: f64 = 0.5;
 
 impl Outcomes {
-    /// Whether two calls that both have this reference probably conflict if they overlap, where it was seen in `calls`
-    /// calls that were distributed over this many workers. A reference that all calls have leads to many aborts
-    /// because each overlaps with many, although two of them seldom conflict.
+    /// Predicts whether two calls that both have this reference conflict if they overlap, where it was seen in `calls` calls
+    /// that were distributed over this many workers. A reference that all calls have leads to many aborts because each
+    /// overlaps with many, although two of them seldom conflict.
     #[inline]
     pub(crate) fn rivals(self, calls: usize, workers: usize) -> Rivals {
         // How many times a call with it has overlapped with another one.
@@ -91,7 +91,7 @@ impl Outcomes {
 /// A difference of fewer standard deviations than this, of two counts of chance events, is no difference.
 const CHANCE: f64 = 3.0;
 
-/// Whether two counts differ by no more than chance would have it.
+/// Returns true if two counts differ by no more than chance would have it.
 #[inline]
 pub(crate) fn may_be_chance(one: u32, other: u32) -> bool {
     let (one, other) = (f64::from(one), f64::from(other));
@@ -129,9 +129,9 @@ impl Table {
 /// The History. All its accesses are relaxed: counts are estimates, and no other memory hangs on them.
 pub(crate) struct History {
     tables: [Table; 2],
-    /// Which one is read.
+    /// Index of the table that is read.
     read: AtomicUsize,
-    /// Which one is filled.
+    /// Index of the table that is filled.
     filled: AtomicUsize,
 }
 
@@ -142,12 +142,12 @@ impl History {
         History { tables: [table(), table()], read: AtomicUsize::new(0), filled: AtomicUsize::new(0) }
     }
 
-    /// What is known of a reference that has led to aborts; nothing of another.
+    /// Returns the counts of a reference that has led to aborts; zero for another one.
     pub(crate) fn known(&self, reference: Reference) -> Outcomes {
         self.get(reference).filter(|outcomes| outcomes.aborts > 0).unwrap_or_default()
     }
 
-    /// What is known of a reference.
+    /// Returns the counts of a reference, if it is known.
     pub(crate) fn get(&self, reference: Reference) -> Option<Outcomes> {
         let table = &self.tables[self.read.load(Ordering::Relaxed)];
         let (aborts, commits) = &table.outcomes[table.slots.find(reference)?];
@@ -177,7 +177,7 @@ impl History {
         table.aborts.fetch_add(aborts as usize, Ordering::Relaxed);
     }
 
-    /// What has been filled is read from now on, and something else is filled.
+    /// Makes the filled table the one that is read, and begins to fill the other one.
     pub(crate) fn complete(&self) {
         if self.filled.load(Ordering::Relaxed) == self.read.load(Ordering::Relaxed) {
             self.fill_apart();
@@ -199,13 +199,13 @@ impl History {
         self.filled.store(1 - self.read.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// How many calls the table has seen that is read.
+    /// Number of calls that the table has seen that is read.
     #[inline]
     pub(crate) fn calls(&self) -> usize {
         self.tables[self.read.load(Ordering::Relaxed)].calls.load(Ordering::Relaxed)
     }
 
-    /// How many calls, and how many aborts of them, the filled table has seen.
+    /// Number of calls that the filled table has seen, and of their aborts.
     pub(crate) fn noted(&self) -> (usize, usize) {
         let table = &self.tables[self.filled.load(Ordering::Relaxed)];
         (table.calls.load(Ordering::Relaxed), table.aborts.load(Ordering::Relaxed))

@@ -23,7 +23,7 @@ const PLACES_FOR_EACH: usize = 4;
 /// Bits for each place, so that a bit in 64 or fewer is set.
 const BITS_FOR_EACH: usize = 16;
 
-/// What is known of each of a call's references, in their order; nothing of those that are not cached.
+/// The counts of each of a call's references, in their order; zero for those that are not cached.
 pub(crate) type AllOutcomes = SmallVec<[Outcomes; 64]>;
 
 struct Table {
@@ -100,7 +100,7 @@ impl Table {
 /// The hot-key cache.
 pub(crate) struct HotKeyCache {
     tables: [Table; 2],
-    /// Which one is read.
+    /// Index of the table that is read.
     read: AtomicUsize,
 }
 
@@ -111,7 +111,7 @@ impl HotKeyCache {
         HotKeyCache { tables: [table(), table()], read: AtomicUsize::new(0) }
     }
 
-    /// Finds out who leads in a History; from one thread at a time.
+    /// Caches the references with the most aborts in a History; from one thread at a time.
     pub(crate) fn learn(&self, history: &History) {
         let unread = 1 - self.read.load(Ordering::Relaxed);
         let table = &self.tables[unread];
@@ -122,7 +122,8 @@ impl HotKeyCache {
         self.read.store(unread, Ordering::Relaxed);
     }
 
-    /// What is known of these references, as far as they may be the one with the most aborts; `None`: it cannot be said.
+    /// Returns the counts of these references, as far as they may be the one with the most aborts; `None` if it cannot
+    /// be said.
     #[inline]
     pub(crate) fn look(&self, references: &[Reference]) -> Option<AllOutcomes> {
         let table = &self.tables[self.read.load(Ordering::Relaxed)];

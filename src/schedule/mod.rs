@@ -1,4 +1,4 @@
-//! Schedules: which worker's queue a call goes to.
+//! Schedules: the choice of the worker's queue in which a call is placed.
 //!
 //! A schedule sees only references: it knows neither records nor protocols, and works with any protocol that runs
 //! transactions concurrently. Its placement affects performance only: a call is isolated in whichever queue it runs.
@@ -28,7 +28,7 @@ pub(crate) use predict::Observation;
 use predict::Predict;
 use reference::{Form, References, Scalar};
 
-/// Which worker's queue a call goes to.
+/// The schedule, which chooses the worker's queue for a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ScheduleKind {
     /// Queues take turns (round robin).
@@ -40,7 +40,7 @@ pub enum ScheduleKind {
     Predict,
 }
 
-/// When `predict` forgets in which queues a reference was placed (the paper's State pruning).
+/// The time at which `predict` forgets in which queues a reference was placed (the paper's State pruning).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StatePrune {
     /// Rare references are pruned once the abort rate is stable.
@@ -56,7 +56,7 @@ pub enum StatePrune {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PredictSettings {
     pub(crate) policy: Policy,
-    /// How long calls are placed at random after the first one, to fill the first History.
+    /// Time after the first call in which calls are placed at random, to fill the first History.
     pub(crate) history: Duration,
     /// The minimum time before a new History replaces the current one.
     pub(crate) renew: Duration,
@@ -75,13 +75,13 @@ pub struct ScheduleReport {
     pub state_references: u64,
     /// The memory of the schedule's tables, in bytes: it does not grow.
     pub bytes: u64,
-    /// Whether it still places every call at random, to learn which references conflict.
+    /// True while it still places every call at random, to learn which references conflict.
     pub is_filling: bool,
-    /// Whether conflicts are so rare that queues take turns, and only a sample of calls is examined.
+    /// True while conflicts are so rare that queues take turns, and only a sample of calls is examined.
     pub is_idle_mode: bool,
 }
 
-/// What a schedule needs to know about a call.
+/// The part of a call that a schedule needs to see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     /// Nothing.
@@ -92,16 +92,16 @@ pub(crate) enum Wanted {
     References(Form),
 }
 
-/// Where a call goes.
+/// The placement of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Placement {
     /// The queue.
     pub(crate) queue: usize,
     /// Calls of one class probably conflict with each other if they overlap; 0: probably no conflict.
     pub(crate) conflict_class: u64,
-    /// Whether the call should wait rather than overlap with calls of its class.
+    /// True if the call should wait rather than overlap with calls of its class.
     pub(crate) apart: bool,
-    /// Whether the outcome must be reported to [`Schedule::ended`].
+    /// True if the outcome must be reported to [`Schedule::ended`].
     pub(crate) noted: bool,
 }
 
@@ -125,7 +125,7 @@ impl Schedule {
         }
     }
 
-    /// What it needs to know about a call to place it.
+    /// The part of a call that it needs to place it.
     #[inline]
     pub(crate) fn wanted(&self) -> Wanted {
         match self {
@@ -174,7 +174,7 @@ impl Schedule {
         }
     }
 
-    /// Whether [`maintain`](Self::maintain) must be called.
+    /// Returns true if [`maintain`](Self::maintain) must be called.
     pub(crate) fn needs_upkeep(&self) -> bool {
         matches!(self, Schedule::Predict(_))
     }

@@ -9,13 +9,13 @@ use crate::schedule::reference::Form;
 /// The measure of the conflicts that a reference causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConflictCounts {
-    /// How often transactions with it were aborted.
+    /// The number of aborts of transactions with it.
     Count,
-    /// Which share of all attempts with it was aborted.
+    /// The share of all attempts with it that were aborted.
     Fraction,
 }
 
-/// Which of a call's references decide.
+/// The references of a call that decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deciding {
     /// All of them, added up.
@@ -24,16 +24,16 @@ pub enum Deciding {
     Max,
 }
 
-/// How attributes are named.
+/// The naming of attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Naming {
-    /// As they are: each column separately.
+    /// Each column by its own name.
     Literal,
     /// By the domain that the schema declares: a column that references another table's key shares its domain.
     Canonical,
 }
 
-/// What becomes of a conjunction.
+/// The slicing of a conjunction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slicing {
     /// A reference for each of its conditions.
@@ -53,13 +53,13 @@ pub enum Slicing {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// What counts.
+    /// The measure of conflicts.
     pub conflict_counts: ConflictCounts,
-    /// Which decide.
+    /// The references that decide.
     pub deciding: Deciding,
-    /// How they are named.
+    /// The naming of attributes.
     pub naming: Naming,
-    /// How they are sliced.
+    /// The slicing of conjunctions.
     pub slicing: Slicing,
 }
 
@@ -105,13 +105,13 @@ impl Policy {
         all
     }
 
-    /// Whether the reference with the most aborts decides.
+    /// Returns true if the reference with the most aborts decides.
     #[inline]
     pub(crate) fn is_led(self) -> bool {
         self.conflict_counts == ConflictCounts::Count && self.deciding == Deciding::Max
     }
 
-    /// How it wants its references.
+    /// The form in which it needs references.
     pub(crate) fn form(self) -> Form {
         Form { canonical: self.naming == Naming::Canonical, whole: self.slicing == Slicing::All }
     }

@@ -1,7 +1,7 @@
 //! References: what a call says about the data it is going to touch, each as a number that can be counted by.
 //!
-//! A reference is an attribute, an operator and a value, taken from a predicate, an assignment or an inserted row. Where
-//! it comes from does not matter here: a procedure's footprint today, a statement's conditions with their parameters as
+//! A reference is an attribute, an operator and a value, taken from a predicate, an assignment or an inserted row. Its
+//! source does not matter here: a procedure's footprint today, a statement's conditions with their parameters as
 //! well. The collector names the attribute, literally or by the domain that the schema declares; this file makes the
 //! number, and slices conjunctions or leaves them whole.
 //!
@@ -11,7 +11,7 @@
 
 use smallvec::SmallVec;
 
-/// A reference: a number that stands for attribute, operator and value. Never 0, and at most [`LARGEST`].
+/// A reference: a number that represents attribute, operator and value. Never 0, and at most [`LARGEST`].
 pub(crate) type Reference = u64;
 
 /// References have 63 bits: a thread that keeps them in a word has one bit for its own use.
@@ -53,7 +53,7 @@ impl Scalar {
     }
 }
 
-/// What a condition says about an attribute.
+/// A condition on an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Term {
     /// It has this value: compared with it, assigned it, inserted with it.
@@ -62,21 +62,21 @@ pub(crate) enum Term {
     Within(i64, i64),
 }
 
-/// How a policy wants a call's references.
+/// The form in which a policy needs a call's references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Form {
-    /// Whether attributes are named by their domains.
+    /// True if attributes are named by their domains.
     pub(crate) canonical: bool,
-    /// Whether a conjunction is one reference, rather than one for each of its conditions.
+    /// True if a conjunction is one reference, rather than one for each of its conditions.
     pub(crate) whole: bool,
 }
 
 /// Both multipliers are odd, with bits all over: each half of the product depends on all of both factors.
 const LEFT: u64 = 0x9E37_79B9_7F4A_7C15;
 const RIGHT: u64 = 0xD1B5_4A32_D192_ED03;
-/// What tells intervals from values.
+/// Distinguishes intervals from values.
 const INTERVAL: u64 = 0x1F83_D9AB_FB41_BD6B;
-/// What tells conjunctions from single conditions.
+/// Distinguishes conjunctions from single conditions.
 const CONJUNCTION: u64 = 0x5BE0_CD19_137E_2179;
 /// An interval of at most this many integers is its values as well.
 const NARROW: u64 = 16;
@@ -111,7 +111,7 @@ impl References {
         &self.all
     }
 
-    /// How often the call names each of them.
+    /// Number of times that the call names each of them.
     #[inline]
     pub(crate) fn times(&self) -> &[u16] {
         &self.times

@@ -33,19 +33,19 @@ impl Slots {
     /// Bytes for each place.
     pub(crate) const BYTES: usize = size_of::<Line>() / WAYS;
 
-    /// As many places as this, rounded down to whole lines; one line at least.
+    /// Makes at most this many places, rounded down to whole lines; one line at least.
     pub(crate) fn new(places: usize) -> Slots {
         let lines = (places / WAYS).max(1);
         let line = || Line(std::array::from_fn(|_| AtomicU64::new(FREE)));
         Slots { lines: (0..lines).map(|_| line()).collect(), used: AtomicUsize::new(0) }
     }
 
-    /// How many places there are.
+    /// Number of places.
     pub(crate) fn len(&self) -> usize {
         self.lines.len() * WAYS
     }
 
-    /// How many references have one.
+    /// Number of references that have one.
     pub(crate) fn used(&self) -> usize {
         // Relaxed: a figure.
         self.used.load(Ordering::Relaxed)
@@ -76,7 +76,7 @@ impl Slots {
         (matching != 0).then(|| line * WAYS + matching.trailing_zeros() as usize)
     }
 
-    /// Whether a place bears its user's mark.
+    /// Returns true if a place has its user's mark.
     #[inline]
     pub(crate) fn is_marked(&self, place: usize) -> bool {
         self.word(place).load(Ordering::Relaxed) & MARK != 0
@@ -97,7 +97,7 @@ impl Slots {
         &self.lines[place / WAYS].0[place % WAYS]
     }
 
-    /// The place of a reference, a new one if it has none; `None`: its line is full.
+    /// The place of a reference, a new one if it has none; `None` if its line is full.
     #[inline]
     pub(crate) fn find_or_give(&self, reference: Reference) -> Option<usize> {
         self.find(reference).or_else(|| self.give(reference))

@@ -32,12 +32,12 @@ const SAMPLED: u32 = 32;
 /// From this count on, a reference's counts are halved: their proportions are what matters.
 const HALVED_FROM: u32 = 1 << 30;
 
-/// What the State knows of one of a call's references.
+/// The State's entry for one of a call's references.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
     /// Its place; `NOWHERE`, if there is no room for it.
     place: u32,
-    /// What the History knows of it; nothing, if it has led to no aborts.
+    /// Its counts in the History; zero if it has led to no aborts.
     pub(crate) outcomes: Outcomes,
 }
 
@@ -47,7 +47,7 @@ impl Found {
     /// Nothing: it was not looked for.
     pub(crate) const NOTHING: Found = Found { place: NOWHERE, outcomes: Outcomes { aborts: 0, commits: 0 } };
 
-    /// The same place, where this is known of it.
+    /// Sets the counts, and keeps the place.
     #[inline]
     pub(crate) fn with(self, outcomes: Outcomes) -> Found {
         Found { outcomes, ..self }
@@ -60,10 +60,10 @@ impl Found {
     }
 }
 
-/// What is found of all of a call's references, in their order.
+/// Entries for all of a call's references, in their order.
 pub(crate) type AllFound = SmallVec<[Found; 64]>;
 
-/// What is counted of a queue.
+/// Counts of a queue.
 #[derive(Default)]
 struct Total {
     /// The sum of all references' counts.
@@ -145,7 +145,7 @@ impl State {
         }
     }
 
-    /// How often the reference at this place was placed in each queue.
+    /// Number of placements of the reference at this place in each queue.
     #[inline]
     pub(crate) fn counts(&self, place: usize) -> impl ExactSizeIterator<Item = u32> + '_ {
         self.row(place)[..self.queues].iter().map(|count| count.load(Ordering::Relaxed))
@@ -157,8 +157,8 @@ impl State {
         &self.counts[place * width..(place + 1) * width]
     }
 
-    /// How often a call is to be counted for its references without conflicts: all calls once, while few references are
-    /// known; later a few calls, with a higher weight.
+    /// Weight with which a call is counted for its references without conflicts: all calls with weight 1, while few
+    /// references are known; later a few calls, with a higher weight.
     #[inline]
     pub(crate) fn weight_of_others(&self) -> u32 {
         match self.slots.used() {
@@ -196,7 +196,7 @@ impl State {
         &self.row(place)[self.queues]
     }
 
-    /// How many calls were placed in a queue.
+    /// Number of calls that were placed in a queue.
     pub(crate) fn calls(&self, queue: usize) -> u64 {
         self.totals[queue].calls.load(Ordering::Relaxed)
     }
@@ -208,7 +208,7 @@ impl State {
         self.totals[queue].references.load(Ordering::Relaxed).cast_signed().max(0).cast_unsigned()
     }
 
-    /// How many queues there are.
+    /// Number of queues.
     pub(crate) fn queues(&self) -> usize {
         self.queues
     }
@@ -218,12 +218,12 @@ impl State {
         (0..self.slots.len()).filter(|place| self.slots.owner(*place).is_some())
     }
 
-    /// How many places there are.
+    /// Number of places.
     pub(crate) fn places(&self) -> usize {
         self.slots.len()
     }
 
-    /// How many calls the reference at this place has placed alone since this was last asked.
+    /// Number of calls that the reference at this place has placed alone since this was last called.
     pub(crate) fn take_decided(&self, place: usize) -> u32 {
         self.decided(place).swap(0, Ordering::Relaxed)
     }

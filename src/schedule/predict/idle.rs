@@ -15,10 +15,10 @@ use super::Observation;
 const IDLE_BELOW: f64 = 0.01;
 /// Idle mode ends above this share of aborted attempts, among all.
 const ACTIVE_ABOVE: f64 = 0.03;
-/// How many calls of the sample are needed to decide whether idle mode begins. At an abort rate of 3 % they have 16 aborts
-/// on average; a count as low as 5 has a probability of about 1 in 500.
+/// Number of calls in the sample that are needed to decide whether idle mode begins. At an abort rate of 3 % they have 16
+/// aborts on average; a count as low as 5 has a probability of about 1 in 500.
 const CALLS_TO_TELL: usize = 512;
-/// How many attempts are needed to decide whether idle mode ends.
+/// Number of attempts that are needed to decide whether idle mode ends.
 const ATTEMPTS_TO_TELL: f64 = 1_024.0;
 
 /// The decision about idle mode.
@@ -47,7 +47,7 @@ impl IdleMode {
         *self = IdleMode { judged: observation, sampled };
     }
 
-    /// Whether idle mode begins after `aborts` in `calls` that were placed at random.
+    /// Returns true if idle mode begins after `aborts` in `calls` that were placed at random.
     pub(super) fn is_idle_mode((calls, aborts): (usize, usize)) -> bool {
         calls >= CALLS_TO_TELL && share(aborts as f64, calls as f64) < IDLE_BELOW
     }

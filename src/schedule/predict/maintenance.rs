@@ -1,4 +1,5 @@
-//! What lets `predict` run forever: the first History, fresh ones, a State that is pruned and balanced.
+//! The maintenance of `predict`, so that it can run forever: the first History, fresh ones, a State that is pruned and
+//! balanced.
 //!
 //! - The first calls are all placed at random, for as long as the options say. After that a share of them still is, and
 //!   fills the next History; when that has seen enough, it replaces the old one.
@@ -10,7 +11,7 @@
 //!   that open).
 //! - Where conflicts are rare, all this rests ([`idle`](super::idle)); when conflicts return, everything starts over.
 //!
-//! Time comes from outside, so that a test need not wait.
+//! The time is an argument, so that a test need not wait.
 
 use std::time::Duration;
 
@@ -21,14 +22,14 @@ use crate::schedule::policy::Deciding;
 use crate::schedule::state::State;
 use crate::schedule::{PredictSettings, StatePrune};
 
-/// How often the State is looked through for what can be pruned.
+/// Interval between two searches of the State for references that can be pruned.
 const SWEEP: Duration = Duration::from_secs(1);
 /// After this many consecutive sweeps with about the same abort rate, it is stable.
 const STABLE_AFTER: u32 = 3;
 /// About the same: within this much, or this share of it.
 const TOLERANCE: f64 = 0.02;
 const RELATIVE_TOLERANCE: f64 = 0.2;
-/// What a new History must have seen: this many calls with this many aborts, or many more calls without.
+/// Requirements of a new History: this many calls with this many aborts, or many more calls without.
 const CALLS_ENOUGH: usize = 512;
 const ABORTS_ENOUGH: usize = 256;
 const CALLS_PLENTY: usize = 32 * CALLS_ENOUGH;
@@ -41,7 +42,7 @@ const TOO_MANY: f64 = 1.25;
 /// A move has to leave the fuller of both queues with at most this share of what the full one had.
 const WORTH_A_MOVE: f64 = 0.9;
 
-/// What the engine has counted, and when.
+/// Counts of the engine, and their time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Observation {
     /// Since the database was opened.
@@ -52,17 +53,17 @@ pub(crate) struct Observation {
     pub(crate) aborted: u64,
 }
 
-/// What is remembered from one time to the next.
+/// State that is kept from one observation to the next.
 pub(crate) struct Maintenance {
     settings: PredictSettings,
-    /// Whether a call was seen.
+    /// True if a call was seen.
     begun: bool,
     /// Since when all calls are placed at random, and until when, if they are.
     filling: Option<Filling>,
-    /// When the History that is read was completed.
+    /// Time at which the History that is read was completed.
     renewed: Duration,
     idle_mode: IdleMode,
-    /// Whether the State is to learn once more what the History knows.
+    /// True if the State is to learn once more from the History.
     learns_again: bool,
     swept: Observation,
     stability: Stability,
@@ -95,7 +96,7 @@ impl Maintenance {
         }
     }
 
-    /// Whether a History has just been completed, by which the policy decides from now on.
+    /// Returns true if a History has just been completed, by which the policy decides from now on.
     pub(crate) fn maintain(&mut self, predict: &Predict, observation: Observation) -> bool {
         // Relaxed: it is looked at again and again.
         if !self.begun && predict.begun.load(Ordering::Relaxed) {
@@ -162,7 +163,7 @@ impl Maintenance {
         self.filling = Some(Filling { since: observation.at, lasts });
     }
 
-    /// The policy decides from now on; unless hardly anything conflicts. Whether it does.
+    /// Lets the policy decide from now on, unless hardly anything conflicts; returns true if it does.
     fn finish_history(&mut self, predict: &Predict, observation: Observation) -> bool {
         self.filling = None;
         let noted = predict.history.noted();
@@ -248,7 +249,7 @@ impl Maintenance {
     }
 }
 
-/// Where each decider is best: the one with the most calls first, each to the queue that has the fewest then.
+/// Moves each decider to its best queue: the one with the most calls first, each to the queue that has the fewest then.
 fn dealt_out(mut deciders: Vec<Decider>, queues: usize) -> Vec<Decider> {
     deciders.sort_unstable_by(|left, right| right.calls.total_cmp(&left.calls));
     let mut loads = vec![0.0_f64; queues];
@@ -272,7 +273,8 @@ fn totals(state: &State) -> Vec<u64> {
     (0..state.queues()).map(|queue| state.total(queue)).collect()
 }
 
-/// What may be pruned: what comes seldom, has come seldom, and weighs on a queue that has more than its share.
+/// References that may be pruned: their rate is low, their total is low, and they weigh on a queue that has more than
+/// its share.
 fn prunable(seen: &[Seen], totals: &[u64]) -> Vec<usize> {
     let number = seen.len().max(1) as f64;
     let usual_rate = seen.iter().map(|one| one.rate).sum::<f64>() / number;
@@ -324,7 +326,7 @@ fn best_move(loads: &[f64], deciders: &[Decider]) -> Option<Move> {
     (after(best.1) <= WORTH_A_MOVE * most).then_some(Move { decider: best.0, to: empty })
 }
 
-/// Whether the abort rate stays about the same.
+/// Detects whether the abort rate stays about the same.
 #[derive(Default)]
 struct Stability {
     usual: f64,

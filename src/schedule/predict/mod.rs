@@ -33,9 +33,9 @@ pub(crate) use maintenance::Observation;
 
 /// One in this many calls is placed at random to fill the next History, while the abort rate is stable.
 const SHARE_WHILE_STABLE: u32 = 1_024;
-/// The same while the abort rate is changing.
+/// Same share while the abort rate is changing.
 const SHARE_WHILE_CHANGING: u32 = 256;
-/// The same until the first History is complete: all calls.
+/// Same share until the first History is complete: all calls.
 const SHARE_AT_FIRST: u32 = 1;
 /// The History gets one part in this many of the memory.
 const HISTORY_PART: usize = 4;
@@ -52,9 +52,9 @@ pub(crate) struct Predict {
     hot_key_cache: HotKeyCache,
     /// One in this many calls is placed at random.
     share: AtomicU32,
-    /// Whether any call was placed yet.
+    /// True once any call was placed.
     begun: AtomicBool,
-    /// Whether conflicts are so rare that calls are placed without examining them.
+    /// True while conflicts are so rare that calls are placed without examining them.
     idle: AtomicBool,
     maintenance: Mutex<Maintenance>,
 }
@@ -86,13 +86,13 @@ impl Predict {
         self.policy
     }
 
-    /// Whether to examine the next call's references: in idle mode only a sample of calls is examined.
+    /// Returns true if the next call's references are to be examined: in idle mode only a sample of calls is.
     #[inline]
     pub(crate) fn looks(&self) -> bool {
         !self.is_idle_mode() || random::below(SHARE_WHILE_STABLE) == 0
     }
 
-    /// Whether conflicts are so rare that predicting them costs more than it saves.
+    /// Returns true if conflicts are so rare that predicting them costs more than it saves.
     #[inline]
     fn is_idle_mode(&self) -> bool {
         // Relaxed: a thread that reads the old mode places only a few more calls by it.
@@ -185,7 +185,7 @@ impl Predict {
     ///
     /// Counts whose difference is not statistically significant are ties, which the paper breaks arbitrarily. Here the
     /// reference that the call names most often wins: a call that does most of its work in one warehouse and reads once
-    /// from another goes to the queue of the first.
+    /// from another is placed in the queue of the first.
     fn strongest(&self, references: &References, all: &AllFound) -> Option<usize> {
         let most = all.iter().map(|found| found.outcomes.aborts).max().unwrap_or(0);
         if most == 0 {

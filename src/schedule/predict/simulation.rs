@@ -19,7 +19,7 @@ const BOUND: usize = 64;
 /// Steps of a simulated second.
 const SECOND: u64 = 500;
 
-/// Which warehouses calls are about.
+/// The distribution of calls over warehouses.
 #[derive(Clone, Copy)]
 enum Distribution {
     /// The k-th in proportion to 1 / k^alpha, of this many.
@@ -65,7 +65,7 @@ struct Simulation {
     step: u64,
     queues: Vec<VecDeque<Call>>,
     workers: Vec<Option<Running>>,
-    /// What the generator has made for a queue that is full.
+    /// The call that the generator has made for a queue that is full.
     blocked: Option<(usize, Call)>,
     /// For each warehouse, when a call last committed there.
     committed_at: Vec<u64>,
@@ -153,7 +153,7 @@ impl Simulation {
         }
     }
 
-    /// What a worker runs next: of its own queue, or one of another's.
+    /// The next call of a worker: from its own queue, or one of another's.
     fn take(&mut self, worker: usize) -> Option<Call> {
         let running: Vec<u64> =
             self.workers.iter().flatten().map(|running| running.call.conflict_class).collect();
@@ -218,7 +218,7 @@ impl Simulation {
         }
     }
 
-    /// What the engine's maintenance thread does.
+    /// The work of the engine's maintenance thread.
     fn maintain(&mut self) {
         let Counts { committed, aborted, .. } = self.counts;
         let at = Duration::from_millis(self.step * 1_000 / SECOND);
