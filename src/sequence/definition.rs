@@ -1,4 +1,4 @@
-//! What a sequence is: its bounds and its step, and how far a number of values leads.
+//! Definitions of sequences: bounds and step, and how far a number of values leads.
 //!
 //! Invariants: every value lies between the bounds; arithmetic is done in 128 bits, so that nothing wraps.
 
@@ -67,15 +67,15 @@ impl SequenceDefinition {
         self
     }
 
-    /// Whether it begins again at its other bound when it has reached one; then values repeat. Default: no.
+    /// Makes it begin again at its other bound when it has reached one; then values repeat. Default: no.
     #[must_use]
     pub fn cycle(mut self, cycle: bool) -> Self {
         self.cycle = cycle;
         self
     }
 
-    /// How many values a thread takes at a time, so that threads do not meet: each sees rising values, and all
-    /// together see them in no order. Default: 1, which keeps one order for all.
+    /// The number of values that a thread takes at a time, so that threads do not meet: each sees rising values, and
+    /// all together see them in no order. Default: 1, which keeps one order for all.
     #[must_use]
     pub fn cache(mut self, values: u32) -> Self {
         self.cache = values;
@@ -107,17 +107,17 @@ impl SequenceDefinition {
         self.max.unwrap_or(if self.increment < 0 { -1 } else { i64::MAX })
     }
 
-    /// Whether it begins again.
+    /// Returns true if it begins again.
     pub fn is_cyclic(&self) -> bool {
         self.cycle
     }
 
-    /// How many values a thread takes at a time.
+    /// Number of values that a thread takes at a time.
     pub fn cached(&self) -> u32 {
         self.cache
     }
 
-    /// Whether a sequence can be made of this.
+    /// Checks that a sequence can be made of this.
     ///
     /// # Errors
     /// The first thing that is wrong, with what to do about it.
@@ -146,19 +146,20 @@ impl SequenceDefinition {
         Ok(())
     }
 
-    /// Whether a value lies between the bounds.
+    /// Returns true if a value is within the bounds.
     pub(super) fn contains(&self, value: i64) -> bool {
         (self.lower()..=self.upper()).contains(&value)
     }
 
-    /// How many values there are from this one to the bound, itself included.
+    /// Number of values from this one to the bound, itself included.
     fn left(&self, from: i64) -> u128 {
         let bound = if self.increment < 0 { self.lower() } else { self.upper() };
         let distance = (i128::from(bound) - i128::from(from)).unsigned_abs();
         distance / u128::from(self.increment.unsigned_abs()) + 1
     }
 
-    /// From `from` on, `wanted` values: how many of them there are, and the value that follows them; none: there is none.
+    /// Advances by `wanted` values from `from` on: returns the number of values that there are, and the value that
+    /// follows them, if there is one.
     pub(super) fn advance(&self, from: i64, wanted: u64) -> (u64, Option<i64>) {
         let left = self.left(from);
         let after = |start: i64, steps: u128| {

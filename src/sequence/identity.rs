@@ -50,8 +50,8 @@ impl Sequences {
 }
 
 impl Database {
-    /// The sequence of a table's identity column: to set where it goes on, or to draw a value before the insert, so that a
-    /// procedure's later phase can declare the key (`Action::key_from`).
+    /// The sequence of a table's identity column: to set its next value, or to draw a value before the insert, so that
+    /// a procedure's later phase can declare the key (`Action::key_from`).
     ///
     /// ```
     /// use heddledb::{DataType, Database, Identity, TableDefinition, row};
@@ -97,8 +97,8 @@ impl Database {
         Ok(())
     }
 
-    /// Drops the sequences of these names that no table has: what was made for a table that has not come to be, or what a table
-    /// had that is gone. What cannot be dropped now stays, without a use.
+    /// Drops the sequences of these names that no table has: those made for a table whose creation has failed, or of a
+    /// table that was dropped. A sequence that cannot be dropped now stays, without a use.
     pub(crate) fn drop_unused_identities(&self, names: impl IntoIterator<Item = String>) {
         let mut names = names.into_iter().peekable();
         if names.peek().is_none() || nesting::check("dropping a sequence").is_err() {

@@ -75,7 +75,7 @@ impl Sequence {
         self.core.peek()
     }
 
-    /// What it is.
+    /// The sequence's definition.
     pub fn definition(&self) -> &SequenceDefinition {
         &self.core.definition
     }
@@ -178,10 +178,10 @@ impl Database {
         Ok(())
     }
 
-    /// What all sequences are, by name; without those of identity columns.
+    /// Returns the definitions of all sequences, by name; without those of identity columns.
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// Same errors as [`run`](Self::run).
     pub fn sequences(&self) -> Result<Vec<SequenceDefinition>> {
         let table = self.sequence_table()?;
         self.run(|tx| {

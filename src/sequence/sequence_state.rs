@@ -6,20 +6,20 @@
 use super::definition::SequenceDefinition;
 use crate::error::Error;
 
-/// How many values are reserved at first, and how many at most: twice as many each time when they did not last.
+/// Number of values that are reserved at first, and at most: twice as many each time when they did not last.
 const CHUNK_MIN: u64 = 32;
 const CHUNK_MAX: u64 = 1 << 20;
 
-/// What is to be written.
+/// A change that is to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Request {
     /// More values are reserved.
     Extend,
-    /// The sequence goes on with this value.
+    /// The sequence continues with this value.
     Set(i64),
 }
 
-/// What came of taking values.
+/// The result of taking values.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Taken {
     /// This many values from this one on.
@@ -45,27 +45,27 @@ pub(super) struct State {
     ready: u64,
     resume: Option<i64>,
     chunk: u64,
-    /// Whether the values have not lasted since the last reservation.
+    /// True if the values have not lasted since the last reservation.
     has_run_out: bool,
     pub(super) request: Option<Request>,
     pub(super) is_writing: bool,
-    /// Why the last request failed, until a caller has received it.
+    /// The error of the last request, until a caller has received it.
     pub(super) error: Option<Error>,
-    /// Why nothing is given any more, if so.
+    /// The reason why no more values are given; `None` if they are.
     pub(super) closed: Option<Error>,
-    /// How often it was set: what threads had taken before that is void.
+    /// Number of times that it was set: values that threads had taken before that are void.
     pub(super) sets: u64,
     /// To what it was set last.
     pub(super) last_set: Option<i64>,
 }
 
-/// Where a new sequence resumes, which may give its first values at once.
+/// The value at which a new sequence resumes, which may give its first values at once.
 pub(super) fn first_resume(of: &SequenceDefinition) -> Option<i64> {
     of.advance(of.first(), CHUNK_MIN).1
 }
 
 impl State {
-    /// As a durable record says: nothing may be given yet.
+    /// The state after a durable record was read: nothing may be given yet.
     pub(super) fn resumed(resume: Option<i64>) -> State {
         State {
             next: resume,
@@ -107,12 +107,12 @@ impl State {
         self.next
     }
 
-    /// Whether it goes on with this value now, and may give it.
+    /// Returns true if it continues with this value now, and may give it.
     pub(super) fn is_set_to(&self, value: i64) -> bool {
         self.next == Some(value) && self.ready > 0
     }
 
-    /// Whether more values should be reserved now, before the last ones are given.
+    /// Returns true if more values should be reserved now, before the last ones are given.
     pub(super) fn is_low(&self) -> bool {
         self.ready < self.chunk / 2 && self.resume.is_some() && self.request.is_none() && !self.is_writing
     }
@@ -125,7 +125,7 @@ impl State {
         }
     }
 
-    /// What is to be written now.
+    /// The reservation that is to be written now, if any.
     pub(super) fn reservation(&mut self, of: &SequenceDefinition) -> Option<Reservation> {
         let request = self.request.take()?;
         let from = match request {
@@ -151,7 +151,7 @@ impl State {
         }
     }
 
-    /// Where it would resume if nothing more were given; none if its record says that already.
+    /// The value at which it would resume if nothing more were given; `None` if its record says that already.
     pub(super) fn given_back(&self) -> Option<Option<i64>> {
         (self.ready > 0).then_some(self.next)
     }

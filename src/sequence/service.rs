@@ -30,7 +30,7 @@ use crate::types::ValueRef;
 /// Into how many parts a cached sequence's values are divided: threads meet in one only by chance.
 const SHARDS: usize = 32;
 
-/// How often the thread looks whether a reservation is durable.
+/// Interval at which the thread checks whether a reservation is durable.
 const LOOK: Duration = Duration::from_micros(200);
 
 /// The sequences of a database that are in use.
@@ -56,7 +56,7 @@ pub(super) struct SequenceCore {
     pub(super) definition: SequenceDefinition,
     state: Mutex<State>,
     changed: Condvar,
-    /// What threads have taken ahead; none: one value is taken at a time.
+    /// Values that threads have taken ahead; empty if one value is taken at a time.
     shards: Box<[CachePadded<Mutex<Shard>>]>,
 }
 
@@ -65,7 +65,7 @@ pub(super) struct SequenceCore {
 struct Shard {
     next: i64,
     left: u64,
-    /// How often the sequence had been set when they were taken.
+    /// Number of times that the sequence had been set when they were taken.
     sets: u64,
 }
 
@@ -195,7 +195,7 @@ impl SequenceCore {
         self.changed.notify_all();
     }
 
-    /// Writes which value is next, so that it goes on there when the database is opened again.
+    /// Writes the next value, so that the sequence continues with it when the database is opened again.
     fn give_back(&self, engine: &Engine) {
         let mut state = self.state.lock();
         state.closed.get_or_insert(Error::Closed);
