@@ -16,14 +16,14 @@ use crate::protocol::attempt::{Need, SessionMode};
 use crate::storage::table::TableCore;
 use crate::transaction::Tx;
 
-/// How long an access waits for a row that another session is predicted to write.
+/// Longest wait of an access for a row that another session is predicted to write.
 const MAX_PREDICTED_WAIT: Duration = Duration::from_secs(1);
 
 impl Session {
     /// One access of the transaction, or several that succeed or fail together: `body` may do whatever a transaction's
     /// may. It is retried when it met a concurrent change, or had to wait for another session; only its last execution
     /// counts. It returns when everything that it is based on is durable. If it fails, it has left no trace, and the
-    /// transaction goes on; but not after a conflict, a deadlock, a timeout or a cancellation.
+    /// transaction continues; but not after a conflict, a deadlock, a timeout or a cancellation.
     ///
     /// Without an open transaction the access is a transaction of its own, which commits.
     ///
@@ -34,7 +34,7 @@ impl Session {
         block_on(self.run_async(body))
     }
 
-    /// As [`run`](Self::run), for bodies with an error type of the application's own, as with
+    /// Same as [`run`](Self::run), for bodies with an error type of the application's own, as with
     /// [`Database::try_run`](crate::Database::try_run).
     ///
     /// # Errors
@@ -48,11 +48,11 @@ impl Session {
         own.or_kept(result)
     }
 
-    /// As [`run`](Self::run), without blocking the thread for the log or for another session. If the future is dropped
-    /// before it is done, the transaction can only be rolled back.
+    /// Same as [`run`](Self::run), without blocking the thread for the log or for another session. If the future is
+    /// dropped before it is done, the transaction can only be rolled back.
     ///
     /// # Errors
-    /// As there.
+    /// Same errors as [`run`](Self::run).
     pub async fn run_async<T>(&mut self, mut body: impl FnMut(&Tx<'_, '_>) -> Result<T>) -> Result<T> {
         nesting::check("an access of a session")?;
         self.shared.check_open()?;
@@ -155,7 +155,7 @@ impl Session {
         Ok(())
     }
 
-    /// Whether versions that the snapshot needs were released: what was just read from it may be wrong.
+    /// Returns true if versions that the snapshot needs were released: the values just read from it may be wrong.
     fn has_lost_its_snapshot(&self) -> bool {
         !self.is_current && self.snapshot.as_ref().is_some_and(|snapshot| snapshot.check().is_err())
     }
@@ -175,12 +175,12 @@ impl Session {
         Ok(())
     }
 
-    /// Whether the access that was stopped was going to write.
+    /// Returns true if the access that was stopped was going to write.
     fn is_about_to_write(&self) -> bool {
         self.access.as_ref().is_some_and(|access| access.is_writer())
     }
 
-    /// Whether a table that was accessed begins after the snapshot.
+    /// Returns true if a table that was accessed begins after the snapshot.
     fn has_newer_tables(&self) -> bool {
         let (Some(snapshot), Some(access)) = (&self.snapshot, &self.access) else { return false };
         let store = self.shared.engine().store();
@@ -243,7 +243,7 @@ impl Session {
             fresh
         };
         if let Some(access) = &mut self.access {
-            // What has written, or tried to, without a snapshot goes on like that.
+            // A transaction that has written, or tried to, without a snapshot continues without one.
             self.is_current |= self.snapshot.is_none() && access.has_accessed();
             let savepoint = self.savepoints.last().map_or(0, |point| point.writes);
             self.valid = fresh.keep(&mut access.buffer, is_kept.then_some(savepoint), self.valid);
@@ -259,7 +259,7 @@ impl Session {
         if self.control.reserve(key)? { Ok(()) } else { self.wait_until_reserved().await }
     }
 
-    /// When all waits of an access that begins now for rows that others are predicted to write have ended.
+    /// The time at which all waits of an access that begins now for rows that others are predicted to write have ended.
     fn end_of_predicted_waits(&self) -> Instant {
         // Half of the caller's timeout: it is that of the whole statement, too.
         let caller = self.timeouts.wait.map_or(MAX_PREDICTED_WAIT, |timeout| timeout / 2);

@@ -28,20 +28,20 @@ impl Session {
         block_on(self.commit_async())
     }
 
-    /// As [`commit`](Self::commit). If it succeeds, it has published the change at the same moment: other transactions see
-    /// both or neither. A transaction that has written nothing publishes nothing.
+    /// Same as [`commit`](Self::commit). If it succeeds, it has published the change at the same moment: other
+    /// transactions see both or neither. A transaction that has written nothing publishes nothing.
     ///
     /// # Errors
-    /// As there.
+    /// Same errors as [`commit`](Self::commit).
     pub fn commit_publishing(&mut self, change: Arc<dyn DefinitionChange>) -> Result<()> {
         block_on(self.commit_with(Some(change)))
     }
 
-    /// As [`commit`](Self::commit), without blocking the thread for the log. If the future is dropped before it is
+    /// Same as [`commit`](Self::commit), without blocking the thread for the log. If the future is dropped before it is
     /// done, the transaction has committed or can only be rolled back.
     ///
     /// # Errors
-    /// As there.
+    /// Same errors as [`commit`](Self::commit).
     pub async fn commit_async(&mut self) -> Result<()> {
         self.commit_with(None).await
     }
@@ -65,8 +65,8 @@ impl Session {
         self.wait_until_durable(epoch, epoch > 0).await
     }
 
-    /// Commits a transaction that has written nothing. What it has read from a snapshot is of that moment; else its reads were
-    /// found to be of one state at its last access, and what they meant is to be so now.
+    /// Commits a transaction that has written nothing. Its reads from a snapshot are of that moment; else its reads
+    /// were found to be of one state at its last access, and the definitions that it has used must be current now.
     fn commit_of_reader(&self) -> Result<u64> {
         let holds = |access: &SessionAccess| !self.is_current || access.is_of_current_definitions();
         if self.access.as_deref().is_none_or(holds) { Ok(0) } else { Err(Error::Conflict) }

@@ -1,8 +1,8 @@
-//! What a session shares with others: whether its transaction goes on, what it has reserved, and its deadlines.
+//! The shared part of a session: the state of its transaction, its reservations, and its deadlines.
 //!
 //! A session belongs to one caller; its [`Control`] is what rivals, a canceler and the timer reach. They can abort the
-//! transaction at any time but while it commits: its reservations go at once, and its caller learns the reason at the
-//! next access or in the wait that it is in.
+//! transaction at any time except while it commits: its reservations are released at once, and its caller learns the
+//! reason at the next access or in the wait that it is in.
 //!
 //! Invariants:
 //! - A transaction that is marked for abort reserves nothing any more.
@@ -33,7 +33,7 @@ pub(crate) struct Sessions {
     timer: Mutex<Timer>,
     /// The earliest deadline has changed, or the timer is to end.
     changed: Condvar,
-    /// How many keys are reserved, for a look without the lock.
+    /// Number of keys that are reserved, for a look without the lock.
     reserved: AtomicUsize,
     /// The rows that are predicted to be written once they were read.
     hot_rows: Arc<HotRows>,
@@ -41,7 +41,7 @@ pub(crate) struct Sessions {
     last_number: AtomicU64,
 }
 
-/// What open transactions have in common.
+/// State shared by open transactions.
 #[derive(Default)]
 struct Shared {
     reservations: Reservations,
@@ -55,7 +55,7 @@ pub(crate) struct Control {
     number: u64,
     sessions: Arc<Sessions>,
     state: Mutex<State>,
-    /// Whether the transaction is marked for abort, for a look without the lock.
+    /// True if the transaction is marked for abort, for a look without the lock.
     is_stopped: AtomicBool,
     /// The session, as one that reserves hot rows.
     predicting: Arc<Owner>,
@@ -73,13 +73,13 @@ impl Proceed for Control {
 struct State {
     /// The open transaction.
     transaction: Option<TransactionId>,
-    /// Why it must be rolled back, if so.
+    /// The reason why it must be rolled back, if so.
     aborted: Option<Error>,
-    /// Whether it is beyond the point at which others can abort it.
+    /// True if it is beyond the point at which others can abort it.
     is_committing: bool,
-    /// Whether the key that it waited for is its own now.
+    /// True if the key that it waited for is its own now.
     is_granted: bool,
-    /// Whether it waits no more for a hot row.
+    /// True if it waits no more for a hot row.
     is_through: bool,
     waker: Option<Waker>,
     whole: Option<Instant>,
@@ -91,7 +91,7 @@ struct State {
 }
 
 impl State {
-    /// As before the first transaction. The transaction that there was.
+    /// Resets the state to that before the first transaction; returns the transaction that was open.
     fn end(&mut self) -> Option<TransactionId> {
         let ended = std::mem::take(self);
         self.looked_at = ended.looked_at;
@@ -103,12 +103,12 @@ impl State {
         whole.into_iter().chain(self.step).min_by_key(|&(at, _)| at)
     }
 
-    /// When the timer has something to do.
+    /// The time at which the timer has something to do.
     fn next_look(&self) -> Option<Instant> {
         self.earliest().map(|(at, _)| at).into_iter().chain(self.predicted).min()
     }
 
-    /// Lets the transaction go on that waits. What to wake.
+    /// Lets the waiting transaction continue; returns its waker.
     fn go_on(&mut self) -> Option<Waker> {
         self.is_granted = true;
         self.waker.take()
@@ -216,7 +216,7 @@ impl Control {
         wake(wakers);
     }
 
-    /// Why the transaction must be rolled back, if so.
+    /// The reason why the transaction must be rolled back, if so.
     pub(super) fn aborted(&self) -> Option<Error> {
         let overdue = self.state.lock().earliest().filter(|&(at, _)| at <= Instant::now());
         if let Some((_, what)) = overdue {
@@ -253,7 +253,7 @@ impl Control {
         self.abort(Error::Canceled);
     }
 
-    /// Whether there is a transaction, and whether it is marked for abort.
+    /// Returns true if there is a transaction, and true if it is marked for abort.
     pub(super) fn is_open(&self) -> (bool, bool) {
         let state = self.state.lock();
         (state.transaction.is_some(), state.aborted.is_some())

@@ -15,8 +15,8 @@ use crate::error::Result;
 use crate::pipeline::snapshots::Registered;
 use crate::protocol::attempt::Need;
 
-/// What a session's transaction reads from until its first write, for other sessions to read from, too. As long as there is one,
-/// the versions of rows that it needs are kept, as they are for an open transaction.
+/// The snapshot from which a session's transaction reads until its first write, for other sessions to read from, too.
+/// As long as it exists, the versions of rows that it needs are kept, as they are for an open transaction.
 #[derive(Clone)]
 pub struct ExportedSnapshot {
     snapshot: Arc<Registered>,
@@ -45,7 +45,7 @@ impl Session {
         Ok(self.snapshot.clone().map(|snapshot| ExportedSnapshot { snapshot }))
     }
 
-    /// Whether the open transaction has read or written, so that it can import no snapshot.
+    /// Returns true if the open transaction has read or written, so that it can import no snapshot.
     pub fn has_snapshot(&self) -> bool {
         self.is_current || self.snapshot.is_some()
     }

@@ -12,9 +12,9 @@ use crate::storage::table::TableCore;
 use crate::transaction::Tx;
 
 impl Session {
-    /// As [`run`](Self::run), for a body that inserts very many rows. Into a table that the transaction has created, emptied or rebuilt
-    /// they go at once, while [`run`](Self::run) keeps rows until the commit, which takes several times their memory. A table with a
-    /// foreign key is written as by `run`.
+    /// Same as [`run`](Self::run), for a body that inserts very many rows. They are inserted at once into a table that
+    /// the transaction has created, emptied or rebuilt, while [`run`](Self::run) keeps rows until the commit, which
+    /// takes several times their memory. A table with a foreign key is written as by `run`.
     ///
     /// If it fails, the transaction is marked for abort, unless no row was loaded. A body that would have to be retried fails
     /// with [`Error::Conflict`](crate::Error::Conflict) once it has loaded rows. While the transaction has savepoints it is the same as `run`.
@@ -32,7 +32,7 @@ impl Session {
     /// ```
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// Same errors as [`run`](Self::run).
     pub fn load<T>(&mut self, body: impl FnMut(&Tx<'_, '_>) -> Result<T>) -> Result<T> {
         if self.state() != SessionState::Open || !self.savepoints.is_empty() {
             return self.run(body);
@@ -44,7 +44,7 @@ impl Session {
         }
     }
 
-    /// As [`load`](Self::load), for a table that is none any more if this fails. And whether rows were loaded.
+    /// Same as [`load`](Self::load), for a table that is dropped if this fails. Also returns true if rows were loaded.
     pub(super) fn load_rows<T>(
         &mut self,
         body: impl FnMut(&Tx<'_, '_>) -> Result<T>,
@@ -58,8 +58,8 @@ impl Session {
     }
 }
 
-/// The redo of the rows that a transaction has loaded, for its commit: as long as its tables are its own, no other thread changes
-/// them, so that it holds nothing meanwhile. None: there are none, or nothing is logged.
+/// The redo of the rows that a transaction has loaded, for its commit: as long as its tables are its own, no other
+/// thread changes them, so that it holds nothing meanwhile. `None` if there are none, or nothing is logged.
 ///
 /// # Errors
 /// The disk is full, or fails; the system refuses the memory.

@@ -88,7 +88,7 @@ pub use savepoints::SessionSavepoint;
 pub struct Session {
     shared: Arc<Shared>,
     control: Arc<Control>,
-    /// What is read and written; taken out while an access runs.
+    /// The transaction's reads and writes; taken out while an access runs.
     access: Option<Box<SessionAccess>>,
     savepoints: Vec<Point>,
     /// The sequences of identity columns that no table may have when the transaction has ended.
@@ -96,25 +96,25 @@ pub struct Session {
     last_savepoint: u64,
     /// The epoch as of which everything that was read was found unchanged.
     valid: Option<u64>,
-    /// What it reads from until its first write, once it has read something.
+    /// The snapshot from which it reads until its first write, once it has read something.
     snapshot: Option<Arc<Registered>>,
     /// The snapshot before that, until everything read from it was found unchanged.
     earlier: Option<Arc<Registered>>,
-    /// Whether other sessions read from the same one, so that no other may take its place.
+    /// True if other sessions read from the same one, so that no other may take its place.
     is_snapshot_shared: bool,
-    /// Whether it reads what is there now: it has written, or tried to.
+    /// True if it reads the present state: it has written, or tried to.
     is_current: bool,
     /// The transaction that the next one retries, and whose age it keeps.
     again: Option<TransactionId>,
     transaction: TransactionId,
     timeouts: Timeouts,
-    /// Whether its caller has said that it only reads.
+    /// True if its caller has declared that it only reads.
     is_read_only: bool,
-    /// What keeps others from writing until the transaction has ended.
+    /// Keeps others from writing until the transaction has ended.
     hold_off: Option<HoldOff>,
 }
 
-/// What a session is at.
+/// The state of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionState {
     /// It has no transaction: each access is one of its own.
@@ -143,7 +143,7 @@ impl Canceler {
 /// come: the transaction is marked for abort.
 struct Running {
     control: Arc<Control>,
-    /// Whether it is an autocommit transaction, which ends with the call.
+    /// True for an autocommit transaction, which ends with the call.
     is_single: bool,
     is_done: bool,
 }
@@ -193,7 +193,7 @@ impl Session {
         self.control.number()
     }
 
-    /// What the session is at.
+    /// Returns the state of the session.
     pub fn state(&self) -> SessionState {
         match self.control.is_open() {
             (false, _) => SessionState::Idle,
@@ -230,7 +230,8 @@ impl Session {
         Ok(())
     }
 
-    /// The epoch of the snapshot from which the open transaction reads; none: it reads nothing yet, or what is there now.
+    /// The epoch of the snapshot from which the open transaction reads; `None` if it reads nothing yet, or the present
+    /// state.
     pub fn snapshot_epoch(&self) -> Option<u64> {
         self.snapshot.as_ref().filter(|_| !self.is_current).map(|snapshot| snapshot.epoch())
     }
@@ -300,14 +301,14 @@ impl Session {
         }
     }
 
-    /// Whether the next transactions, or the open one from here on, are going to only read: then they do not wait for rows
-    /// that other sessions have read and are predicted to write. It forbids no write; a transaction that writes none the less
-    /// fails more often.
+    /// Declares that the next transactions, or the open one from here on, are going to only read: then they do not wait
+    /// for rows that other sessions have read and are predicted to write. It forbids no write; a transaction that
+    /// writes none the less fails more often.
     pub fn set_read_only(&mut self, is_read_only: bool) {
         self.is_read_only = is_read_only;
     }
 
-    /// What cancels this session's transactions from another thread.
+    /// Returns a handle that cancels this session's transactions from another thread.
     pub fn canceler(&self) -> Canceler {
         Canceler { control: self.control.clone() }
     }

@@ -39,7 +39,7 @@ struct Queue {
     waiting: VecDeque<TransactionId>,
 }
 
-/// What a transaction holds, and what it waits for.
+/// The reservations of a transaction, and the key that it waits for.
 #[derive(Default)]
 struct Owner {
     held: Vec<ReservedKey>,
@@ -77,7 +77,7 @@ impl Reservations {
         true
     }
 
-    /// Whether a transaction could reserve a key at once, or has.
+    /// Returns true if a transaction could reserve a key at once, or has.
     pub(super) fn is_free_for(&self, transaction: TransactionId, table: u64, key: &[u8]) -> bool {
         self.queues.get(&Sought(table, key)).is_none_or(|queue| queue.holder == transaction)
     }

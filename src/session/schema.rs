@@ -12,8 +12,8 @@
 //!   cause no conflict.
 //!
 //! # Invariants
-//! The commit writes the catalog's rows, what comes of the tables and all rows as one transaction behind the closed gate
-//! ([`crate::storage::schema`]). So a crash leaves all of it or nothing.
+//! The commit writes the catalog's rows, the new states of the tables and all rows as one transaction behind the closed
+//! gate ([`crate::storage::schema`]). So a crash leaves all of it or nothing.
 
 mod commit_changes;
 mod lock;
@@ -65,10 +65,10 @@ pub(crate) use lock::SchemaLock;
 /// # Ok::<(), heddledb::Error>(())
 /// ```
 impl Session {
-    /// As `Database::create_table`, in the transaction.
+    /// Same as `Database::create_table`, in the transaction.
     ///
     /// # Errors
-    /// As there; as [`lock_schema`](Self::lock_schema).
+    /// Same errors as `Database::create_table` and [`lock_schema`](Self::lock_schema).
     pub fn create_table(&mut self, definition: TableDefinition) -> Result<Table> {
         let mut definition = Database::checked(definition)?;
         self.lock_schema()?;
@@ -87,10 +87,10 @@ impl Session {
         Ok(Table::new(core))
     }
 
-    /// As `Database::drop_table`, in the transaction.
+    /// Same as `Database::drop_table`, in the transaction.
     ///
     /// # Errors
-    /// As there; as [`lock_schema`](Self::lock_schema).
+    /// Same errors as `Database::drop_table` and [`lock_schema`](Self::lock_schema).
     pub fn drop_table(&mut self, name: &str) -> Result<()> {
         let old = self.own_table(name)?;
         let shared = self.shared.clone();
@@ -104,10 +104,10 @@ impl Session {
         Ok(())
     }
 
-    /// As `Database::truncate`, in the transaction.
+    /// Same as `Database::truncate`, in the transaction.
     ///
     /// # Errors
-    /// As there; as [`lock_schema`](Self::lock_schema).
+    /// Same errors as `Database::truncate` and [`lock_schema`](Self::lock_schema).
     pub fn truncate(&mut self, names: &[&str]) -> Result<()> {
         let tables = names.iter().map(|name| self.own_table(name)).collect::<Result<Vec<_>>>()?;
         let shared = self.shared.clone();
@@ -126,11 +126,11 @@ impl Session {
         self.access()?.schema.resolve_foreign_keys(store)
     }
 
-    /// As `Database::change_table`, in the transaction. An index that is added to a table which the transaction has not
-    /// made is filled by the commit, and can be read from then on.
+    /// Same as `Database::change_table`, in the transaction. An index that is added to a table which the transaction
+    /// has not made is filled by the commit, and can be read from then on.
     ///
     /// # Errors
-    /// As there; as [`lock_schema`](Self::lock_schema).
+    /// Same errors as `Database::change_table` and [`lock_schema`](Self::lock_schema).
     pub fn change_table(&mut self, name: &str, change: TableChange) -> Result<Table> {
         let old = self.own_table(name)?;
         let mut changed = change.apply(&old.definition)?;

@@ -33,7 +33,7 @@ use crate::storage::word::Stamp;
 use crate::storage::write_set::WriteSet;
 use crate::transaction::Tx;
 
-/// Why an access stopped before its end.
+/// The reason why an access stopped before its end.
 #[derive(Debug)]
 pub(super) enum Stop {
     /// Something that was read before has changed: this row, if it was to be written.
@@ -50,7 +50,7 @@ pub(super) enum Stop {
     Aborted,
 }
 
-/// What an attempt has found, to be kept if it was valid.
+/// The reads and writes of an attempt, to be kept if it was valid.
 #[derive(Default)]
 pub(super) struct Fresh {
     reads: Vec<(u32, Key, Observed)>,
@@ -91,7 +91,7 @@ pub(super) struct Statement<'b, F, T> {
     access: Option<Box<SessionAccess>>,
     /// The epoch as of which what was read before was found unchanged.
     valid: Option<u64>,
-    /// Whether it is a transaction of its own, which commits what it writes.
+    /// True if it is a transaction of its own, which commits what it writes.
     is_single: bool,
     pub(super) value: Option<T>,
     pub(super) fresh: Fresh,
@@ -103,7 +103,7 @@ struct Touched<'n> {
     table: u32,
     key: &'n [u8],
     part: Part,
-    /// Whether it was only to be inserted.
+    /// True if it was only to be inserted.
     is_insert: bool,
 }
 
@@ -118,7 +118,7 @@ impl<'b, T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Statement<'b, F, T> {
         Statement { body, access: Some(access), valid, is_single, value: None, fresh, stop: None }
     }
 
-    /// What was given to it.
+    /// Returns the parts that were given to it, and its results.
     pub(super) fn into_parts(self) -> (Option<Box<SessionAccess>>, Option<T>, Fresh, Option<Stop>) {
         (self.access, self.value, self.fresh, self.stop)
     }
@@ -210,8 +210,8 @@ impl<'b, T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Statement<'b, F, T> {
         Ok(())
     }
 
-    /// Looks again at what the closure has accessed, and at everything that was read before if it may be older. What has changed,
-    /// if not all of it is of one state.
+    /// Examines again all that the closure has accessed, and everything that was read before if it may be older.
+    /// Returns the change, if not all of it is of one state.
     fn note_reads<'s>(
         &mut self,
         attempt: &Attempt<'_>,
@@ -298,11 +298,11 @@ pub(super) struct Commit {
     pub(super) stop: Option<Stop>,
     /// The next definitions of tables that keep their records: one for each table that the transaction has changed.
     pub(super) redefined: Vec<Option<Redefined>>,
-    /// What the commit makes of the tables that the transaction has changed.
+    /// The tables that the transaction has changed, as the commit publishes them.
     pub(super) published: Vec<Option<Arc<TableCore>>>,
     /// The redo of rows that it has loaded.
     pub(super) loaded: Option<Arc<LoadedRedo>>,
-    /// What it publishes of definitions that a crate above keeps.
+    /// The definitions that it publishes for a crate above.
     pub(super) definitions: Option<Arc<dyn DefinitionChange>>,
 }
 
@@ -339,7 +339,7 @@ impl Body for Commit {
     }
 }
 
-/// Whether the tables that a session has used are those that there are. The usual case first: the schema was never changed.
+/// Returns true if a session has used the current tables. The usual case first: the schema was never changed.
 fn is_of_current_schema(attempt: &Attempt<'_>, access: &SessionAccess) -> bool {
     attempt.generation() == 0 || access.is_of_current_schema(attempt.store())
 }
@@ -411,7 +411,7 @@ fn unreserved(
     })
 }
 
-/// Whether what was read of a key is what there is now.
+/// Returns true if the row read of a key is the present one.
 ///
 /// # Errors
 /// Only the joined phase tells: the attempt retries then.
@@ -441,14 +441,14 @@ impl Changed<'_> {
     }
 }
 
-/// Whether a session has written a row, in this access or before.
+/// Returns true if a session has written a row, in this access or before.
 fn is_written(attempt: &Attempt<'_>, access: &SessionAccess, table: &TableCore, key: &[u8]) -> bool {
     let Some(number) = access.buffer.table_number(table) else { return false };
     let is_it = &mut |write: SeenWrite<'_>| (write.table == number && write.key == key).then_some(());
     access.buffer.writes_to(number, key).is_some() || attempt.find_written(access, is_it).is_some()
 }
 
-/// What of everything that a session has read is not as it was. `with_implied`: also of what its inserts imply.
+/// Finds a read of the session that has changed since. `with_implied`: also of what its inserts imply.
 fn find_changed<'s>(
     attempt: &Attempt<'_>,
     access: &'s SessionAccess,

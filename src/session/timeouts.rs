@@ -1,11 +1,11 @@
-//! How long a session may wait, run a transaction, and pause inside one.
+//! Limits on the time that a session may wait, run a transaction, and pause inside one.
 
 use std::time::Duration;
 
 use super::Session;
 use crate::error::Result;
 
-/// How long a session may take.
+/// The limits on a session's time.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Timeouts {
     pub(super) wait: Option<Duration>,
@@ -14,7 +14,7 @@ pub(super) struct Timeouts {
 }
 
 impl Session {
-    /// How long an access waits for what another session has reserved; none, the default: as long as it takes.
+    /// Limits the wait of an access for a row that another session has reserved; `None`, the default: no limit.
     ///
     /// # Errors
     /// [`Error::ThreadRefused`](crate::Error::ThreadRefused): the thread that looks at timeouts cannot be started.
@@ -24,8 +24,8 @@ impl Session {
         Ok(())
     }
 
-    /// How long a transaction may take, from its beginning; none, the default: as long as it likes. It applies to
-    /// those that begin later.
+    /// Limits the time of a transaction, from its beginning; `None`, the default: no limit. It applies to those that
+    /// begin later.
     ///
     /// # Errors
     /// [`Error::ThreadRefused`](crate::Error::ThreadRefused): the thread that looks at timeouts cannot be started.
@@ -35,8 +35,8 @@ impl Session {
         Ok(())
     }
 
-    /// How long the session may pause inside a transaction; none, the default: as long as it likes. It applies from
-    /// the next call on.
+    /// Limits the pause of the session inside a transaction; `None`, the default: no limit. It applies from the next
+    /// call on.
     ///
     /// # Errors
     /// [`Error::ThreadRefused`](crate::Error::ThreadRefused): the thread that looks at timeouts cannot be started.

@@ -1,4 +1,4 @@
-//! How a session waits: asynchronously, or by blocking its caller's thread. And the count of its stashed transaction.
+//! Waits of a session: asynchronously, or by blocking its caller's thread. And the count of its stashed transaction.
 
 use std::future::Future;
 use std::pin::pin;

@@ -13,7 +13,7 @@ pub(super) struct Timer {
     /// By time, and by a number that tells those of one moment apart.
     deadlines: BTreeMap<(Instant, u64), Weak<Control>>,
     last: u64,
-    /// Whether its thread was started.
+    /// True if its thread was started.
     is_running: bool,
     is_stopped: bool,
 }

@@ -1,4 +1,4 @@
-//! How a session reserves keys, waits for them and releases them, and what an attempt asks of its session.
+//! Reservations of keys by a session: acquiring, waiting and releasing, and an attempt's requests to its session.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -13,14 +13,14 @@ use crate::protocol::attempt::SessionControl;
 use crate::session::reservations::{Answer, ReservedKey, TransactionId};
 
 impl Sessions {
-    /// Whether any key is reserved; it may be an answer of a moment ago.
+    /// Returns true if any key is reserved; the answer may be slightly outdated.
     pub(crate) fn has_reservations(&self) -> bool {
         // Relaxed: the number carries no data; a transaction that misses a reservation conflicts with it.
         self.reserved.load(Ordering::Relaxed) > 0
     }
 
-    /// What is reserved, and by the numbers of which sessions: the holder's, and the waiters' in order. A session that has
-    /// just ended has none.
+    /// Returns the reserved keys, each with the numbers of sessions: the holder's, and the waiters' in order. A session
+    /// that has just ended has none.
     pub(crate) fn locks(&self) -> Vec<(ReservedKey, Option<u64>, Vec<u64>)> {
         let shared = self.shared.lock();
         let number = |transaction: TransactionId| {
@@ -46,7 +46,7 @@ impl Sessions {
 }
 
 impl Control {
-    /// How many keys the transaction has reserved.
+    /// Number of keys that the transaction has reserved.
     pub(in super::super) fn reserved(&self) -> usize {
         let shared = self.sessions.shared.lock();
         self.state.lock().transaction.map_or(0, |transaction| shared.reservations.count(transaction))
@@ -63,7 +63,7 @@ impl Control {
         wake(wakers);
     }
 
-    /// Reserves a key, or joins the queue for it; breaks deadlocks. Whether it is reserved already.
+    /// Reserves a key, or joins the queue for it; breaks deadlocks. Returns true if it is reserved already.
     pub(in super::super) fn reserve(&self, key: ReservedKey) -> Result<bool> {
         let mut shared = self.sessions.shared.lock();
         let state = self.state.lock();
@@ -92,7 +92,7 @@ impl Control {
         Ok(answer == Answer::Reserved)
     }
 
-    /// Whether any row is predicted to be written once it was read.
+    /// Returns true if any row is predicted to be written once it was read.
     pub(in super::super) fn has_predictions(&self) -> bool {
         !self.sessions.hot_rows.is_empty(Kind::Session)
     }
@@ -104,8 +104,8 @@ impl Control {
         }
     }
 
-    /// Joins the queue for a row that another session is predicted to write, until then at most, or for half of the time that
-    /// the transaction has. Whether there is something to wait for.
+    /// Joins the queue for a row that another session is predicted to write, until `until` at most, or for half of the
+    /// time that the transaction has. Returns true if there is something to wait for.
     pub(in super::super) fn wait_for_predicted(
         self: &Arc<Control>,
         (table, key): &ReservedKey,
@@ -118,7 +118,7 @@ impl Control {
             return false;
         }
         drop(shared);
-        // While the state is locked, so that no answer comes before it is awaited.
+        // While the state is locked, so that no answer arrives before it is awaited.
         state.is_through = false;
         if !self.sessions.hot_rows.wait(&self.predicting, Tag::of(*table, key)) {
             return false;
@@ -131,12 +131,12 @@ impl Control {
         true
     }
 
-    /// Whether the key that was asked for is reserved now.
+    /// Polls for the reservation of the key that was requested.
     pub(in super::super) fn poll_reserved(&self, context: &Context<'_>) -> Poll<Result<()>> {
         self.poll(context, |state| &mut state.is_granted)
     }
 
-    /// Whether it waits no more for a hot row.
+    /// Polls for the end of a wait for a hot row.
     pub(in super::super) fn poll_predicted(&self, context: &Context<'_>) -> Poll<Result<()>> {
         self.poll(context, |state| &mut state.is_through)
     }

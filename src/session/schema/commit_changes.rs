@@ -39,7 +39,8 @@ pub(in super::super) fn redefine_tables(
     access.schema.tables().iter().map(redefine).collect()
 }
 
-/// Writes what the transaction has changed of the schema, as the first part of its commit. What becomes of each table.
+/// Writes the transaction's changes of the schema, as the first part of its commit; returns the next state of each
+/// table.
 ///
 /// # Errors
 /// What the protocol answers a writer.

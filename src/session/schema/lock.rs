@@ -17,7 +17,7 @@ fn schema_key() -> ReservedKey {
     (0, [][..].into())
 }
 
-/// The lock of schema changes, held by a change that is a transaction by itself.
+/// The lock of schema changes, held by a change that is a transaction of its own.
 pub(crate) struct SchemaLock {
     control: Arc<Control>,
 }
@@ -62,14 +62,14 @@ impl Session {
         self.check_tables()
     }
 
-    /// As [`lock_schema`](Self::lock_schema), and has all that other threads run wait until the transaction has ended, or for this
-    /// long at most. It is for the retry of a change that conflicts again and again, because others write the table
-    /// that it copies. The transaction must go on in this thread.
+    /// Same as [`lock_schema`](Self::lock_schema), and makes all other threads wait until the transaction has ended, or
+    /// for this long at most. It is for the retry of a change that conflicts again and again, because others write the
+    /// table that it copies. The transaction must continue in this thread.
     ///
-    /// Queries from snapshots go on. So do procedures under the partitioned protocol.
+    /// Queries from snapshots continue. So do procedures under the partitioned protocol.
     ///
     /// # Errors
-    /// As there.
+    /// Same errors as [`lock_schema`](Self::lock_schema).
     pub fn lock_schema_alone(&mut self, time: Duration) -> Result<()> {
         self.lock_schema()?;
         // An earlier one ends first: it would end this one.
