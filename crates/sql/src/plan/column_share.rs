@@ -15,7 +15,7 @@ use crate::plan::column_statistics::ColumnStatistics;
 use crate::run::operator::prefixes::{self, Beginning};
 use crate::types::Value;
 
-/// By which factor the most frequent value is more frequent than others where that decides on plans.
+/// Factor by which the most frequent value must be more frequent than others to influence plans.
 const SKEWED_FACTOR: f64 = 5.0;
 
 impl ColumnStatistics {
@@ -145,7 +145,7 @@ impl ColumnStatistics {
             Beginning::With(text) => {
                 let (least, end) = (Value::text(text.as_str()), prefixes::end_of(text).map(Value::text));
                 let share = self.share_between(Some((&least, true)), end.as_ref().map(|end| (end, false)))?;
-                // Texts with the same beginning lie in one bucket more often than evenly spread ones.
+                // Texts with the same beginning are in one bucket more often than evenly spread ones.
                 Some(share.max(self.other_value_share()))
             }
         }

@@ -4,7 +4,7 @@
 //! average of the rare ones gets an entry of its own; the others fall into buckets of equally many rows.
 //!
 //! # Invariants
-//! - `common` is in descending order of frequency, and no value of it lies in `bounds` as one of the others.
+//! - `common` is in descending order of frequency, and no value of it is in `bounds` as one of the others.
 //! - `bounds` is in ascending order, and has no or at least two values.
 //!
 //! # Source
@@ -117,7 +117,7 @@ impl ColumnStatistics {
     }
 }
 
-/// From which share of the rows on the number of different values is taken to grow with them.
+/// Share of the rows from which on the number of different values is assumed to grow with them.
 const SCALING_SHARE: f64 = 0.1;
 
 /// Equal values of a sorted sample.

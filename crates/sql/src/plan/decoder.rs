@@ -1,4 +1,4 @@
-//! Decoders: which columns are read of a table's rows, and how their values become values of SQL.
+//! Decoders: they choose the columns that are read of a table's rows, and convert their values to SQL values.
 
 use heddledb::{Column, Row};
 

@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //! - An expression belongs to one node of one plan; its slots are those of the node's input.
-//! - A subquery's plan names what it sees of the row around it by outer numbers, which its bindings set.
+//! - A subquery's plan names the values that it sees of the row around it by outer numbers, which its bindings set.
 
 use std::sync::Arc;
 
@@ -91,7 +91,8 @@ impl IntegerOperation {
         }
     }
 
-    /// The result for two integers of one width. None: they are something else, or the result is out of their range.
+    /// The result for two integers of one width. `None` if they are something else, or if the result is out of their
+    /// range.
     #[inline]
     pub(crate) fn apply(self, left: &Value, right: &Value) -> Option<Value> {
         match (left, right) {
@@ -137,7 +138,7 @@ impl Comparison {
         }
     }
 
-    /// The comparison that says the same with its sides swapped.
+    /// The equivalent comparison with its sides swapped.
     pub(crate) fn swapped(self) -> Comparison {
         match self {
             Comparison::Less => Comparison::Greater,
@@ -231,7 +232,7 @@ impl SubPlan {
 /// All answers of a subquery, by the values that correlate it with the row around it.
 #[derive(Debug)]
 pub(crate) struct Keyed {
-    /// The subquery without the equalities that correlate it; behind its columns are the keys.
+    /// The subquery without the equalities that correlate it; its columns are followed by the keys.
     pub(crate) plan: Plan,
     /// The values of the row around it that keys are equal to.
     pub(crate) keys: Vec<Expr>,

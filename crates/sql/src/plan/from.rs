@@ -1,4 +1,4 @@
-//! FROM and WHERE as what is to be joined, and under which conditions.
+//! Translation of FROM and WHERE into items to join and the conditions that join them.
 //!
 //! Inner joins and the comma list become one list of items in any order; an outer join is one item with two sides. Simple queries in FROM
 //! (views, mostly) are merged into the query around them. Conditions are cut at their ANDs, and each is put where all that it

@@ -1,4 +1,4 @@
-//! GROUP BY and window functions as nodes: what they take is computed into slots beneath them.
+//! GROUP BY and window functions as nodes: their arguments are computed into slots beneath them.
 
 use crate::bind::tree::{
     BoundAggregate, BoundExpr, BoundSelect, BoundWindow, FrameBound, RelationId, SortKey as BoundKey,

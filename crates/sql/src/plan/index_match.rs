@@ -1,4 +1,4 @@
-//! What conditions say of a table's columns, the hidden ones of its indexes included.
+//! Restrictions of a table's columns by conditions, the hidden columns of its indexes included.
 //!
 //! # Invariants
 //! - A condition on an index's expression restricts the hidden column that stores it. Conditions that imply the
@@ -48,7 +48,7 @@ impl Planner<'_> {
     }
 }
 
-/// Replaces the expressions of indexes by the hidden columns that store them. Whether there were any.
+/// Replaces the expressions of indexes by the hidden columns that store them. Returns true if there were any.
 fn name_hidden_columns(expr: &mut BoundExpr, relation: &BoundRelation) -> bool {
     let keys = relation.indexed.iter().filter(|indexed| !indexed.is_predicate);
     for indexed in keys {

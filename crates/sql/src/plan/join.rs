@@ -1,7 +1,7 @@
-//! Joins: how two sides come together, by which method.
+//! Joins: the method by which two sides are joined.
 //!
-//! A table can be looked up by the left side's values; both sides can be hashed by equal keys; else each row meets each.
-//! The cheapest of what is possible is taken.
+//! A table can be looked up by the left side's values; both sides can be hashed by equal keys; otherwise each row is
+//! compared with each. The cheapest possible method is chosen.
 //!
 //! # Invariants
 //! - A side that sees the other side's rows (LATERAL) is planned in a frame of its own and run for each row.
@@ -38,7 +38,8 @@ const FIRST_ROW_COST: f64 = 6.0;
 const DROPPED_SHARE_MAX: f64 = 0.5;
 /// Cost of a pair of rows in a nested loop.
 const PAIR_COST: f64 = 0.4;
-/// From which cost on a right side that sees the left side's row is worth keeping for rows with the same values.
+/// Minimum cost of a right side that sees the left side's row for its rows to be kept for further rows with the same
+/// values.
 const KEPT_COST_MIN: f64 = 20.0;
 
 /// One side of a join, on its own.
@@ -56,7 +57,7 @@ pub(crate) enum Base {
         table: Arc<Table>,
         statistics: Arc<TableStatistics>,
     },
-    /// A plan, and what it sees of the other side.
+    /// A plan, and the values that it sees of the other side.
     Stage(Box<Stage>, Frame),
 }
 
@@ -241,7 +242,7 @@ impl Planner<'_> {
         Ok(Stage { plan, layout, order: Vec::new() })
     }
 
-    /// The slots that hold expressions over a stage's rows; what is no slot yet is computed into one.
+    /// The slots that hold expressions over a stage's rows; an expression without a slot is computed into one.
     pub(crate) fn slots(&mut self, stage: &mut Stage, exprs: Vec<Expr>) -> Vec<usize> {
         let width = stage.plan.width;
         let mut added = Vec::new();
@@ -261,7 +262,7 @@ impl Planner<'_> {
         slots
     }
 
-    /// Computes further slots. A projection that hands on what they are computed of computes them, too.
+    /// Computes further slots. If a projection passes on the slots that they are computed from, it computes them, too.
     fn add_slots(&mut self, stage: &mut Stage, added: Vec<Expr>) {
         if let Node::Project { expressions, .. } = &mut stage.plan.node
             && added.iter().all(|expr| sees_handed_on(expr, expressions))
@@ -294,7 +295,7 @@ impl Planner<'_> {
             false => left.plan.cost + left.plan.rows * right.plan.cost.max(1.0),
         };
         let layout = if shows_right { joined } else { left.layout };
-        // A right side that lies in a file is joined with many rows of the left side at a time.
+        // A right side that is in a file is joined with many rows of the left side at a time.
         let order = if bindings.is_empty() && shows_right { Vec::new() } else { left.order };
         let keeps = !bindings.is_empty()
             && !frame.changes

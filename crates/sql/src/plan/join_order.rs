@@ -1,10 +1,10 @@
 //! Join order: which item is joined next.
 //!
-//! Greedy: from each of a few starting points, the item that is connected by an equality and leaves the fewest rows comes next; the
-//! cheapest of these orders is taken. Items without a connection come when nothing else is left.
+//! Greedy: from each of a few starting points, the item that is connected by an equality and leaves the fewest rows is
+//! joined next; the cheapest of these orders is chosen. Items without a connection are joined last.
 //!
 //! # Invariants
-//! - An item that sees others (LATERAL) comes after them.
+//! - An item that sees others (LATERAL) is joined after them.
 //! - The time is bounded by starts × items², whatever the conditions; nothing is enumerated.
 
 use crate::bind::tree::{BoundExpr, RelationId};
@@ -71,7 +71,7 @@ pub(crate) struct Unit {
     pub(crate) side: Side,
     pub(crate) relations: Vec<RelationId>,
     pub(crate) requires: ItemSet,
-    /// For a table, what conditions say of its columns, and which items give the values.
+    /// The conditions on a table's columns, and the items that give their values.
     restrictions: Vec<Restriction>,
     needs: Vec<ItemSet>,
     /// The conditions between items that name this one.
@@ -111,7 +111,7 @@ impl Planner<'_> {
         Condition { expr, items, share, sides }
     }
 
-    /// Notes what conditions say of tables' columns.
+    /// Notes the restrictions that conditions put on tables' columns.
     pub(crate) fn note_restrictions(&mut self, units: &mut [Unit], conditions: &[Condition]) {
         for number in 0..units.len() {
             let is_between = |at: &usize| {
@@ -164,7 +164,7 @@ fn from(start: usize, units: &[Unit], conditions: &[Condition]) -> (Vec<(usize, 
             .filter(|unit| !joined.contains(*unit) && units[*unit].requires.is_subset(&joined))
             .map(|unit| step(unit, rows, &joined, units, conditions))
             .min_by(|left, right| left.rank().total_cmp(&right.rank()));
-        // What is required in a circle is refused by the binder.
+        // The binder refuses circular requirements.
         let Some(next) = next else { break };
         joined.insert(next.unit);
         rows = next.rows;

@@ -123,13 +123,14 @@ fn has_rows_by_key(query: &BoundQuery, select: &BoundSelect) -> bool {
         && !matches!(select.distinct, Distinct::On(_))
         && !select.set_returning
         && !select.from.is_empty();
-    // Without groups there is a row for each key, also where HAVING leaves none: a key that is not found says nothing then.
+    // Without groups there is a row for each key, also where HAVING leaves none: a missing key would then prove
+    // nothing.
     let sets = select.grouping_sets.iter().flatten();
     let has_whole = sets.clone().any(Vec::is_empty);
     is_plain && !(has_whole && (select.having.is_some() || query.limit.is_some()))
 }
 
-/// The sides of an equality between what is read in a subquery and what is seen of the row around it.
+/// The sides of an equality between an expression over a subquery's own rows and one over the row around it.
 fn correlation<'c>(condition: &'c BoundExpr, own: &[RelationId]) -> Option<(&'c BoundExpr, &'c BoundExpr)> {
     let (left, right) = equality(condition)?;
     if has_subquery(condition) {

@@ -1,7 +1,7 @@
-//! Targets that are computed behind ORDER BY and DISTINCT ON: volatile functions, which run for the rows that LIMIT leaves in their
-//! order, and functions that return sets, whose rows DISTINCT ON does not compare.
+//! Targets that are computed after ORDER BY and DISTINCT ON: volatile functions, which run for the rows that LIMIT
+//! leaves in their order, and functions that return sets, whose rows DISTINCT ON does not compare.
 //!
-//! The rows are sorted with all slots that the targets see in front, and the targets that are keys behind them.
+//! The rows are sorted with all slots that the targets see in front, followed by the targets that are keys.
 //!
 //! Source: PostgreSQL 15, `make_sort_input_target` in `planner.c`.
 
@@ -50,7 +50,7 @@ pub(crate) fn late_of(query: &BoundQuery, select: &BoundSelect, targets: &[Bound
     };
     let keys = || targets.iter().enumerate().filter(|(at, _)| is_key(*at)).map(|(_, target)| target);
     if select.set_returning {
-        // Then all is computed from the sorted rows, once for each of a set's.
+        // Then all targets are computed from the sorted rows, once for each row of a set.
         let is_movable = !keys().any(|key| is_set(key) || is_volatile(key));
         return is_movable.then(|| vec![true; targets.len()]);
     }
@@ -67,7 +67,7 @@ fn has(expr: &BoundExpr, is_such: &dyn Fn(&BoundExpr) -> bool) -> bool {
 }
 
 impl Planner<'_> {
-    /// The slots that the targets see, and behind them the targets that are not late.
+    /// The slots that the targets see, followed by the targets that are not late.
     pub(crate) fn early_targets(
         &mut self,
         targets: Vec<BoundExpr>,

@@ -46,7 +46,7 @@ impl Layout {
         self.slots.keys().any(|key| matches!(key, Key::Column(other, _) if *other == relation))
     }
 
-    /// This layout, and behind its `width` slots another one.
+    /// This layout, followed after its `width` slots by another one.
     pub(crate) fn joined(&self, width: usize, right: &Layout) -> Layout {
         let mut slots = self.slots.clone();
         slots.extend(right.slots.iter().map(|(key, slot)| (*key, slot + width)));
@@ -63,11 +63,11 @@ impl Layout {
 pub(crate) struct Stage {
     pub(crate) plan: Plan,
     pub(crate) layout: Layout,
-    /// By which columns its rows come sorted, if they do.
+    /// The columns by which its rows are sorted, if they are.
     pub(crate) order: Vec<Sorted>,
 }
 
-/// A column by which rows come sorted.
+/// A column by which rows are sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sorted {
     pub(crate) key: Key,

@@ -2,7 +2,8 @@
 //!
 //! # Invariants
 //! - Rows are reserved above the sort and below the limit, as many as the limit asks for.
-//! - `FOR KEY SHARE` reserves nothing: what it keeps others from, changing the key, conflicts with the read of the row.
+//! - `FOR KEY SHARE` reserves nothing: the action that it prevents, a change of the key, conflicts with the read of the
+//!   row.
 
 use std::borrow::Cow;
 
@@ -16,7 +17,7 @@ use crate::plan::scan::{HIDDEN_KEY, key_columns};
 use crate::types::Type;
 
 impl Planner<'_> {
-    /// The query with the keys of the rows that it reserves among its targets, and what is reserved.
+    /// The query with the keys of the rows that it reserves among its targets, and the reserved items.
     pub(crate) fn with_keys<'q>(&mut self, query: &'q BoundQuery) -> (Cow<'q, BoundQuery>, Vec<LockItem>) {
         let reserves = query.locks.iter().any(|lock| lock.strength != LockStrength::KeyShare);
         if !reserves || !matches!(query.body, QueryBody::Select(_)) {

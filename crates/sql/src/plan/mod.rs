@@ -1,4 +1,4 @@
-//! Plans: access paths, join order and methods, by what is known of the tables.
+//! Plans: access paths, join order and methods, chosen by the tables' statistics.
 //!
 //! ```text
 //! query, group        SELECT and what stands around it        from, tree      FROM and WHERE as what is to be joined

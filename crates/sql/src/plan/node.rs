@@ -3,8 +3,9 @@
 //! # Invariants
 //! - Rows are flat: an expression names a column of its input by its slot. Sorts, joins, groupings and windows work on slots
 //!   only; what has to be computed for them is computed by a [`Node::Project`] beneath them.
-//! - What comes from outside of a node's input (parameters, rows of an enclosing query or of the left side of a lateral
-//!   join) is named by [`Expr::Outer`]: a number that is unique in the statement. A node's owner sets it before the node runs.
+//! - A value from outside of a node's input (parameters, rows of an enclosing query or of the left side of a lateral
+//!   join) is named by [`Expr::Outer`]: a number that is unique in the statement. A node's owner sets it before the
+//!   node runs.
 
 mod aggregate;
 mod functions;
@@ -22,7 +23,7 @@ pub(crate) use functions::{FunctionItem, FunctionsNode, SetCall};
 pub(crate) use join::{Binding, HashNode, JoinKind, LookupNode, LoopNode, Picked};
 pub(crate) use scan::{Bound, IndexRanges, KeyRange, Path, Pattern, RangesKind, ScanNode, Several};
 
-/// A node with what is known of its result.
+/// A node with the known properties of its result.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) node: Node,
@@ -32,7 +33,7 @@ pub(crate) struct Plan {
     pub(crate) rows: f64,
     /// Expected cost, in rows examined.
     pub(crate) cost: f64,
-    /// Its number in the statement: where what it does is counted.
+    /// Its number in the statement, under which its work is counted.
     pub(crate) id: usize,
 }
 

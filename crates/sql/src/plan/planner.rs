@@ -1,4 +1,4 @@
-//! The planner: what it knows while a statement is planned, and the numbers that it gives.
+//! The planner: its state while a statement is planned, and the numbers that it assigns.
 //!
 //! # Invariants
 //! - A column that no input holds belongs to a query around: it gets an outer number in the frame of the query that is
@@ -46,7 +46,7 @@ pub(crate) struct Planner<'p> {
     pub(crate) ctes: HashMap<CteId, Cte>,
     /// The columns of each relation that are named anywhere.
     pub(crate) used: HashMap<RelationId, BTreeSet<usize>>,
-    /// Relations that were merged into the query around, with what their columns stand for.
+    /// Relations that were merged into the query around, with the expressions of their columns.
     pub(crate) merged: HashMap<RelationId, Vec<BoundExpr>>,
     /// Slots of set-returning functions' rows, by the calls.
     pub(crate) sets: HashMap<String, usize>,

@@ -1,8 +1,8 @@
 //! Pruning: operators hand on only the slots that something above them reads.
 //!
-//! The planner joins whole rows of what is read. This pass goes through a finished report from the top down: what a join's keys
-//! or conditions alone have read is not copied into its result, what a filter alone has read does not leave the scan, and a
-//! projection that has become the identity goes.
+//! The planner joins whole rows of what is read. This pass walks a finished report from the top down: slots that only a
+//! join's keys or conditions have read are not copied into its result, slots that only a filter has read do not leave
+//! the scan, and a projection that has become the identity is removed.
 //!
 //! # Invariants
 //! - The columns of the whole plan stay as they are. Slots that are kept stay in their order.
@@ -44,7 +44,8 @@ fn renumber(expr: &mut Expr, kept: &[usize]) {
     expr.renumber(&|slot| place(kept, slot));
 }
 
-/// Leaves out what is not needed of a plan's rows. The slots that are kept, among them all needed ones.
+/// Leaves out the slots of a plan's rows that are not needed. Returns the slots that are kept, among them all needed
+/// ones.
 fn narrow(plan: &mut Plan, needed: &Slots) -> Vec<usize> {
     crate::stack::grow(|| {
         let kept = narrow_node(plan, needed);
@@ -135,7 +136,7 @@ fn is_identity(input: &Plan, expressions: &[Expr]) -> bool {
     input.width == expressions.len() && expressions.iter().enumerate().all(is_same)
 }
 
-/// The sides of a join's row: which slots are wanted of each.
+/// The sides of a join's row: the slots wanted of each.
 fn sides(wanted: &Slots, left_width: usize) -> (Slots, Slots) {
     let left = wanted.range(..left_width).copied().collect();
     let right = wanted.range(left_width..).map(|slot| slot - left_width).collect();

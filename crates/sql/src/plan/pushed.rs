@@ -5,8 +5,8 @@
 //! Source: PostgreSQL's `subquery_push_qual` (allpaths.c).
 //!
 //! # Invariants
-//! - A condition is moved only if it decides on whole groups, or on rows that are equal, in the same way; and never before a LIMIT
-//!   or past conditions of a view with `security_barrier` that could tell what they look at.
+//! - A condition is moved only if it decides on whole groups, or on rows that are equal, in the same way; and never
+//!   before a LIMIT or past conditions of a view with `security_barrier` that could reveal the values they see.
 
 use crate::bind::tree::walk::{is_leakproof, walk};
 use crate::bind::tree::{BoundExpr, BoundQuery, BoundSelect, Distinct, QueryBody, RelationId};
@@ -81,7 +81,7 @@ fn is_fixed(select: &BoundSelect, target: &BoundExpr) -> bool {
         BoundExpr::Aggregate { .. } | BoundExpr::Window { .. } | BoundExpr::Grouping(_) => all = false,
         _ => {}
     });
-    // A constant says nothing of groups: without rows the whole table's group is there still.
+    // A constant does not restrict groups: without rows the whole table's group still exists.
     all && select.grouping_sets.as_ref().is_none_or(|sets| sets.iter().all(|set| !set.is_empty()))
 }
 
@@ -101,7 +101,7 @@ fn add(query: &mut BoundQuery, relation: RelationId, condition: &BoundExpr) {
     }
 }
 
-/// Replaces the relation's columns by what they are computed of, and groups by what is grouped.
+/// Replaces the relation's columns by the expressions that compute them, and groups by the grouped expressions.
 fn name_targets(expr: &mut BoundExpr, relation: RelationId, select: &BoundSelect) {
     match expr {
         BoundExpr::Column { relation: of, column, .. } if *of == relation => {

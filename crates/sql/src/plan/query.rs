@@ -1,7 +1,7 @@
 //! Queries as plans: WITH, SELECT, set operations, VALUES; then DISTINCT, ORDER BY and LIMIT.
 //!
 //! # Invariants
-//! - A query's plan gives its columns in slots 0, 1, …; targets that exist only to be sorted by are gone.
+//! - A query's plan gives its columns in slots 0, 1, …; targets that exist only to be sorted by are removed.
 
 use std::sync::Arc;
 
@@ -123,7 +123,7 @@ impl Planner<'_> {
                 self.plan(Node::Distinct { input: Box::new(plan), slots }, width, rows, cost + rows)
             }
             Distinct::On(targets) => {
-                // What ORDER BY says comes first; the binder has made sure that it begins with the same targets.
+                // The keys of ORDER BY are first; the binder has made sure that it begins with the same targets.
                 let mut keys = keys.to_vec();
                 let slots: Vec<usize> = targets.iter().map(|target| first + target).collect();
                 for &slot in &slots {
@@ -251,7 +251,7 @@ impl Planner<'_> {
         Ok(self.plan(Node::Values(rows), width, count, count))
     }
 
-    /// A SELECT's targets, and whether they come in the query's order.
+    /// A SELECT's targets, and whether they are in the query's order.
     fn select(
         &mut self,
         query: &BoundQuery,
@@ -317,7 +317,7 @@ impl Planner<'_> {
         Ok(self.plan(Node::Project { input: Box::new(plan), expressions }, width, rows, cost))
     }
 
-    /// By which columns rows should come sorted so that no sort is needed; empty: it cannot be had.
+    /// The columns by which rows should be sorted so that no sort is needed; empty if this is impossible.
     fn wanted(&self, select: &BoundSelect, order_by: &[BoundSort]) -> Vec<Sorted> {
         let is_plain = select.grouping_sets.is_none()
             && select.windows.is_empty()
@@ -409,7 +409,7 @@ impl Planner<'_> {
                 }
             });
         }
-        // Inner calls come first: those around them take their values.
+        // Inner calls are first: those around them use their values.
         calls.reverse();
         for call in calls {
             let name = format!("{call:?}");

@@ -1,12 +1,12 @@
 //! Samples of tables' rows: the planner evaluates conditions and expressions on them to estimate how many rows pass, and how
 //! many different values there are.
 //!
-//! What a histogram says of one column, a sample says of any expression over a table's columns, and of several conditions
-//! together, so that what depends on each other is not multiplied.
+//! A sample estimates any expression over a table's columns, where a histogram estimates one column, and several
+//! conditions together, so that the shares of conditions that depend on each other are not multiplied.
 //!
 //! # Invariants
-//! - Only what is the same every time is evaluated: no volatile or stable function, no subquery, no parameter. What fails has no
-//!   estimate.
+//! - Only expressions that have the same value every time are evaluated: no volatile or stable function, no subquery,
+//!   no parameter. An expression that fails has no estimate.
 //! - The kept rows are bounded in number and in bytes.
 
 use std::collections::BTreeSet;
@@ -21,9 +21,9 @@ use crate::types::Value;
 
 /// Maximum number of examined rows that are kept.
 const ROWS_MAX: usize = 300;
-/// About how much memory they may take.
+/// Approximate maximum memory.
 const BYTES_MAX: usize = 256 << 10;
-/// A sample of fewer rows says nothing, unless it is the whole table.
+/// Minimum number of rows of a useful sample, unless it is the whole table.
 const ROWS_MIN: usize = 50;
 /// From how many matching rows on the share of a sample is taken as it is.
 const MATCHES_MIN: usize = 4;
@@ -46,8 +46,8 @@ pub(crate) enum Share {
 }
 
 impl Sample {
-    /// Keeps rows out of those that were looked at, one of each of equally many neighbors: not at even distances, by which columns
-    /// that repeat would have few of their values.
+    /// Keeps some of the rows that were examined, one of each of equally many neighbors: not at even distances, by
+    /// which columns that repeat would have few of their values.
     pub(crate) fn of(rows: Vec<Vec<Value>>, is_whole: bool) -> Sample {
         let (count, bytes) = (rows.len(), rows.iter().map(|row| row_bytes(row)).sum::<usize>());
         // Of wide rows fewer, but from the whole table, too.
@@ -122,7 +122,7 @@ impl Sample {
         }
     }
 
-    /// The number of its rows, if they say anything.
+    /// The number of its rows, if they are enough for an estimate.
     fn len(&self) -> Option<usize> {
         let is_enough = self.rows.len() >= ROWS_MIN || (self.is_whole && !self.rows.is_empty());
         is_enough.then_some(self.rows.len())

@@ -28,7 +28,7 @@ const PATTERN: f64 = 0.1;
 /// No condition is taken to let nothing through.
 const SHARE_MIN: f64 = 1e-9;
 
-/// The tables of a statement's relations, with what is known of them.
+/// The tables of a statement's relations, with their statistics.
 #[derive(Debug, Default)]
 pub(crate) struct Selectivity {
     tables: HashMap<RelationId, (Arc<Table>, Arc<TableStatistics>)>,
@@ -306,7 +306,7 @@ fn constant(expr: &BoundExpr) -> Option<&Value> {
     }
 }
 
-/// A range of a column's values: its bounds, each with whether it is inclusive.
+/// A range of a column's values: its bounds, each with a flag that it is inclusive.
 #[derive(Clone, Copy, Debug)]
 struct ColumnRange<'e> {
     lower: Option<(&'e Value, bool)>,

@@ -1,7 +1,7 @@
 //! EXISTS and IN as joins: rows of the left side that have a partner, or none.
 //!
-//! A subquery whose correlation stands in its WHERE is joined by these conditions; `x IN (uncorrelated query)` by its
-//! equality. What is neither stays an expression, which runs the subquery for each row.
+//! A subquery whose correlation is in its WHERE is joined by these conditions; `x IN (uncorrelated query)` by its
+//! equality. Any other subquery stays an expression, which runs the subquery for each row.
 //!
 //! # Invariants
 //! - `NOT IN` becomes a join only where it is uncorrelated and has one column: the join then knows about NULLs on

@@ -1,8 +1,8 @@
-//! Whole statements as plans: what reads, and what is done with what was read.
+//! Whole statements as plans: a plan of the rows that are read, and the action on them.
 //!
 //! # Invariants
-//! - A table's row is its columns in order, in slots 0, 1, …; what else an expression of a statement that writes sees lies behind
-//!   them.
+//! - A table's row is its columns in order, in slots 0, 1, …; the other values that an expression of a writing
+//!   statement sees follow them.
 
 mod aging;
 mod planned;
@@ -48,7 +48,7 @@ pub(crate) trait Known {
     }
 }
 
-/// From which cost on, in rows looked at, a query is a report.
+/// Minimum cost of a report, in rows examined.
 const REPORT_COST_MIN: f64 = 2_000.0;
 
 /// Plans a statement.

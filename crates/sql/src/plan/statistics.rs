@@ -1,4 +1,4 @@
-//! What is known of tables' rows: how many there are, and how many different values a column has.
+//! Statistics of tables' rows: the number of rows, and the distribution of each column.
 //!
 //! A planner that finds a table changed by a tenth reads a sample of it, on a snapshot, before its statement begins. Changes are
 //! counted by the engine's worker contexts, each on its own ([`Database::row_changes`]): a writer waits for no sample, and shares no
@@ -30,7 +30,7 @@ pub(crate) struct TableStatistics {
     pub(crate) rows: f64,
     /// Number of rows that were examined.
     pub(crate) sampled: usize,
-    /// For each column, what is known of it.
+    /// The statistics of each column.
     pub(crate) columns: Vec<ColumnStatistics>,
     pub(crate) sample: Sample,
 }
@@ -79,13 +79,13 @@ impl Effort {
     }
 }
 
-/// Up to how many rows of a part are left out before the first one that is looked at: parts begin where an index's nodes do, so at
-/// even distances, by which columns that repeat would have few of their values.
+/// Maximum number of rows of a part that are skipped before its first examined one: parts begin where an index's nodes
+/// do, so at even distances, by which columns that repeat would have few of their values.
 const SKIPPED_ROWS_MAX: usize = 16;
 /// A prime: steps of it visit all parts of a table, neighbors far apart.
 const STRIDE: usize = 2_654_435_761;
 
-/// Looks at a sample of a table's rows, on a snapshot: rows all over a large table, or all of a small one.
+/// Reads a sample of a table's rows, on a snapshot: rows all over a large table, or all of a small one.
 ///
 /// # Errors
 /// The engine's.

@@ -1,7 +1,8 @@
 //! Bound expressions to expressions over a row's slots.
 //!
 //! # Invariants
-//! - A subquery is planned in a frame of its own; what it sees of the row around it becomes bindings over that row.
+//! - A subquery is planned in a frame of its own; the values that it sees of the row around it become bindings over
+//!   that row.
 
 use std::sync::Arc;
 
@@ -211,7 +212,7 @@ impl Planner<'_> {
         let bindings = self.bindings(&frame, layout);
         let mut is_volatile = false;
         walk_query(&subquery.query, &mut |expr| is_volatile |= is_volatile_call(expr));
-        // What sees nothing of the row is run once, even if it is volatile.
+        // A subquery that sees nothing of the row is run once, even if it is volatile.
         let is_stable = !frame.changes && (bindings.is_empty() || !is_volatile);
         let keyed = match is_stable && !bindings.is_empty() {
             true => self.keyed(subquery, &plan, layout)?,
@@ -311,7 +312,8 @@ pub(crate) fn constant_value(expr: &BoundExpr) -> Result<Value> {
     crate::run::constant_value(&expr)
 }
 
-/// The value of an expression that reads no table, where statements run: a default's. None: it may have another value for each row.
+/// The value of an expression that reads no table, where statements run: a default's. `None` if it may have another
+/// value for each row.
 ///
 /// # Errors
 /// The expression's.

@@ -162,8 +162,8 @@ impl Planner<'_> {
         statistics
     }
 
-    /// Adds what ORs between items say of single items to their own conditions, if it spares rows. For each condition between
-    /// items, which share of the rows these let through.
+    /// Adds restrictions of single items, implied by ORs between items, to the items' own conditions, if this saves
+    /// rows. Returns, for each condition between items, the share of the rows that these let through.
     fn add_implied(&self, parts: &mut Parts, relations: &[Vec<RelationId>]) -> Vec<f64> {
         let Parts { own, between, .. } = parts;
         let add = |condition: &BoundExpr| {
@@ -247,7 +247,7 @@ impl Planner<'_> {
         Ok(Stage { plan, layout, order })
     }
 
-    /// The relations that are meant, those that merged ones stand for.
+    /// The relations that are meant, with merged ones replaced by those that they represent.
     pub(crate) fn all_relations(&self, relations: Vec<RelationId>) -> Vec<RelationId> {
         if self.merged.is_empty() {
             return relations;

@@ -1,4 +1,4 @@
-//! What the planner asks about bound expressions.
+//! Properties of bound expressions that the planner asks for.
 
 use crate::bind::tree::BoundExpr;
 use crate::functions::Volatility;

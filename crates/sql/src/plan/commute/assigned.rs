@@ -1,4 +1,4 @@
-//! What one assignment does with its column: operations or a plain write.
+//! Classification of one assignment to a column: operations or a plain write.
 //!
 //! # Invariants
 //! - A sum of the column's own integer type is checked at each step, as PostgreSQL checks it: one operation for each. A sum of
@@ -17,8 +17,8 @@ use crate::types::{Modifier, Type};
 pub(super) enum Assigned {
     /// The column gets this value.
     Plain(BoundExpr),
-    /// Operations on the column, in order. `is_guarded`: that what they come to is a number of the column's type has to be
-    /// proven.
+    /// Operations on the column, in order. `is_guarded`: it has to be proven that the result is a number of the
+    /// column's type.
     Operations { operations: Vec<Operation>, is_guarded: bool },
 }
 
@@ -122,7 +122,7 @@ impl<'t> Taker<'t> {
         }
     }
 
-    /// The steps from the column to the value, innermost first. None: it is no chain of operations.
+    /// The steps from the column to the value, innermost first. `None` if it is no chain of operations.
     fn steps(&self, value: &BoundExpr) -> Option<Vec<Step>> {
         if self.is_column(value) {
             return Some(Vec::new());
@@ -198,7 +198,7 @@ impl<'t> Taker<'t> {
     fn step_of_case(&self, arm: &Arm, otherwise: &BoundExpr, ty: Type) -> Option<Step> {
         let BoundExpr::Operator { operator, args, .. } = &arm.when else { return None };
         let [left, right] = &args[..] else { return None };
-        // As `column comparison operand`.
+        // The comparison as `column comparison operand`.
         let (is_less, compared) = match (operator.name, self.is_column(left), self.is_column(right)) {
             ("<" | "<=", true, false) | (">" | ">=", false, true) => {
                 (true, if self.is_column(left) { right } else { left })
@@ -211,7 +211,8 @@ impl<'t> Taker<'t> {
         let takes_operand = self.is_column(otherwise);
         let operand = if takes_operand { &arm.then } else { otherwise };
         let has_column = takes_operand || self.is_column(&arm.then);
-        // Where the comparison is NULL, it keeps what comes last; a column that is never NULL says what that is.
+        // Where the comparison is NULL, it keeps the last alternative; a column that is never NULL decides which one
+        // that is.
         if !has_column || !self.is_not_null() || !self.is_apart(operand) || !is_same(operand, compared) {
             return None;
         }

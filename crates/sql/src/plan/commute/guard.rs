@@ -1,9 +1,9 @@
 //! Guards: conditions on a column that additions change, which the commit proves where a statement would read (O'Neil, The
 //! Escrow Transactional Method, TODS 1986).
 //!
-//! `stock >= $1` of `SET stock = stock - $1`, and `CHECK (stock >= 0)`, say between which numbers the new value has to be. That is
-//! asked of the engine with the addition itself. Where it cannot be proven, the statement is retried as an ordinary update,
-//! which finds out whether there is no such row or an error.
+//! `stock >= $1` of `SET stock = stock - $1`, and `CHECK (stock >= 0)`, give bounds of the new value. The engine is
+//! asked to prove them with the addition itself. If they cannot be proven, the statement is retried as an ordinary
+//! update, which finds that there is no such row, or the error.
 //!
 //! # Invariants
 //! - A guard is at least as strict as the condition: NULL passes a check, and no guard.
@@ -42,7 +42,7 @@ pub(crate) struct Limit<E> {
     pub(crate) is_of_old: bool,
 }
 
-/// The limits that a condition is; none: it says something else.
+/// The limits that a condition expresses; `None` if it is of another form.
 pub(super) fn limits(
     table: &Table,
     target: RelationId,

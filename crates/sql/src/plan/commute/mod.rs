@@ -1,16 +1,16 @@
 //! Updates that do not read their row: `n = n + $1` and its kin, beside plain writes.
 //!
-//! An UPDATE is taken apart column by column. Each assignment is a commutative operation of the engine's on its own column
-//! ([`assigned`]), or a plain write, whose value may read other columns. An update that reads nothing never conflicts with
-//! another one of its kind; of one that reads other columns, these are validated. Either way the engine can split the columns
-//! that operations change (Doppel, OSDI 2014).
+//! An UPDATE is taken apart column by column. Each assignment is one of the engine's commutative operations on its own
+//! column ([`assigned`]), or a plain write, whose value may read other columns. An update that reads nothing never
+//! conflicts with another one of its kind; of one that reads other columns, these are validated. Either way the engine
+//! can split the columns that operations change (Doppel, OSDI 2014).
 //!
 //! Whatever else a statement does with the row (its condition, checks, triggers, indexes, RETURNING) counts by the columns that
 //! it names, so an index on another column does not hinder.
 //!
 //! # Invariants
-//! - An operation changes its column as the expression does, NULLs and overflows included. What only the values tell is
-//!   decided when the statement runs: then it runs as an ordinary update.
+//! - An operation changes its column as the expression does, NULLs and overflows included. Conditions that depend on
+//!   the values are decided when the statement runs: if they fail, it runs as an ordinary update.
 //! - Nothing reads a column that an operation changes.
 //! - All of this is done once, when a statement is planned.
 
@@ -277,7 +277,7 @@ impl Planner<'_> {
 }
 
 /// Returns the rest of a condition that has to be evaluated: without what names the row, and without guards of columns
-/// that operations change, which are added to what has to be proven.
+/// that operations change, which are added to `proven`.
 fn residual(
     update: &Candidate<'_>,
     condition: Option<&BoundExpr>,
@@ -303,7 +303,7 @@ fn residual(
             None => return because(format!("its condition reads {}", table.columns[*column].name)),
         }
     }
-    // What names the row by its key, and nothing else, holds of the row found.
+    // A condition that names the row by its key, and nothing else, holds of the row found.
     if left.iter().all(|part| is_key_equality(part, table, target)) && left.len() <= table.key.len() {
         return Ok(None);
     }
@@ -433,7 +433,7 @@ fn checks_of_writes(
             decided.push(planned.clone());
             continue;
         }
-        // What it compares with is as it was, so nothing may change that.
+        // It compares with an unchanged value, so nothing may change that.
         let is_fixed = columns.intersection(&set).all(|column| operated.contains(column));
         match limits(&update.rules.table, update.target, operated, (&check.condition, false)) {
             Some(limits) if is_fixed => proven.extend(limits),

@@ -33,7 +33,7 @@ pub(super) struct Described {
     pub(super) counts: Option<NodeCounts>,
     /// Its relationship to the node above.
     pub(super) relationship: &'static str,
-    /// In JSON, what a node that is a part of this one is shown as.
+    /// The title of a node that is a part of this one, in JSON.
     pub(super) inner: Option<Box<Described>>,
     pub(super) inputs: Vec<Described>,
     /// The common table expression that it defines.
@@ -316,7 +316,7 @@ impl Describer<'_> {
         Described { title, kind, properties, ..Described::default() }
     }
 
-    /// The names of the slots of a node's rows, from those of its inputs.
+    /// The names of the slots of a node's rows, derived from those of its inputs.
     fn slot_names(&self, plan: &Plan, below: &mut Vec<Vec<String>>) -> Vec<String> {
         let first = below.first().cloned().unwrap_or_default();
         let mut names = match &plan.node {

@@ -1,7 +1,7 @@
 //! EXPLAIN: a plan as lines of text, or as JSON.
 //!
-//! A plan is first described: each node by its name, its properties and what it was estimated to cost and has done. Both
-//! forms are made of that. The properties have PostgreSQL's names.
+//! A plan is first described: each node by its name, its properties its estimated cost and its actual work. Both forms
+//! are made from that description. The properties have PostgreSQL's names.
 
 mod describe;
 mod output;

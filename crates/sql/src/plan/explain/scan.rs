@@ -8,8 +8,7 @@ use crate::plan::scan::{HIDDEN_KEY, key_columns};
 use crate::types::Type;
 
 /// The displayed name of a column; `prefix`: the table's alias and a point, or nothing. `None` for a column that only
-/// an index has, which says nothing but that a row is in it. None: a column that only an index has, which says nothing
-/// but that a row is in it.
+/// an index has, which shows nothing but that a row is in it.
 fn column_name(table: &Table, column: usize, prefix: &str) -> Option<String> {
     let Some(column) = table.columns.get(column) else { return Some("(hidden key)".to_string()) };
     match &column.origin {
@@ -48,7 +47,7 @@ pub(super) fn index_names(scan: &ScanNode) -> Vec<String> {
     }
 }
 
-/// The conditions on the keys of a scan's indexes. `names`: those of what the path's expressions see.
+/// The conditions on the keys of a scan's indexes. `names`: those of the slots that the path's expressions see.
 pub(super) fn index_condition(scan: &ScanNode, names: &Names<'_>) -> Option<String> {
     let mut alternatives = Vec::new();
     match &scan.path {

@@ -45,7 +45,7 @@ impl FunctionItem {
 }
 
 impl SetCall {
-    /// Checks that a row that a routine returns has the columns that the query says.
+    /// Checks that a row that a routine returns has the columns that the query declares.
     ///
     /// # Errors
     /// 42804.

@@ -51,9 +51,9 @@ pub(crate) struct LookupNode {
     pub(crate) kind: JoinKind,
     /// Further conditions on a joined row.
     pub(crate) condition: Option<Expr>,
-    /// The slots of a joined row that the condition sees; none: all.
+    /// The slots of a joined row that the condition sees; `None` if it sees all.
     pub(crate) seen: Option<Picked>,
-    /// The slots of a joined row that are in the result; none: all.
+    /// The slots of a joined row that are in the result; `None` if all are.
     pub(crate) output: Option<Picked>,
 }
 
@@ -85,9 +85,9 @@ pub(crate) struct HashNode {
     pub(crate) right_keys: Vec<usize>,
     /// Further conditions on a joined row.
     pub(crate) condition: Option<Expr>,
-    /// The slots of a joined row that the condition sees; none: all.
+    /// The slots of a joined row that the condition sees; `None` if it sees all.
     pub(crate) seen: Option<Picked>,
-    /// The slots of a joined row that are in the result; none: all.
+    /// The slots of a joined row that are in the result; `None` if all are.
     pub(crate) output: Option<Picked>,
     /// `NOT IN`: a NULL on the right side empties the result, and a NULL on the left finds no answer.
     pub(crate) null_aware: bool,

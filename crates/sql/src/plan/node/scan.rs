@@ -34,7 +34,7 @@ impl ScanNode {
     /// A forward scan.
     ///
     /// # Errors
-    /// As [`Decoder::new`].
+    /// Like [`Decoder::new`].
     pub(crate) fn new(
         (table, alias): (&Arc<Table>, &str),
         path: Path,
@@ -96,8 +96,8 @@ pub(crate) struct IndexRanges {
     pub(crate) ranges: Vec<KeyRange>,
 }
 
-/// The keys that begin with these values, then with one of several for each of further columns, and lie within the bounds of
-/// the column behind them.
+/// The keys that begin with these values, then with one of several for each of further columns, and are within the
+/// bounds of the column after them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KeyRange {
     pub(crate) prefix: Vec<Expr>,
@@ -112,7 +112,7 @@ pub(crate) enum Several {
     /// The elements of an array.
     Elements(Expr),
     Null,
-    /// All that there are: each is looked for behind the one before.
+    /// All that there are: each is searched after the one before.
     Each,
 }
 
@@ -161,7 +161,7 @@ impl Path {
         }
     }
 
-    /// The index and the values of its first columns that all rows have, where these are all that the path says.
+    /// The index and the values of its first columns that all rows have, if the path restricts nothing else.
     pub(crate) fn lone_prefix(&self) -> Option<(Option<usize>, &[Expr])> {
         let Path::Ranges { parts, .. } = self else { return None };
         let [IndexRanges { index, ranges }] = &parts[..] else { return None };

@@ -38,7 +38,7 @@ const SKIPPED_VALUES_MAX: f64 = 100.0;
 /// One possible access path.
 #[derive(Clone, Debug)]
 pub(crate) struct Candidate<'r> {
-    /// The ranges of keys that are read; none: a full scan. Several: their rows' union.
+    /// The ranges of keys that are read: none for a full scan, or several for the union of their rows.
     pub(crate) parts: Vec<IndexPart<'r>>,
     /// The path looks up complete primary keys.
     pub(crate) is_point: bool,
@@ -56,7 +56,7 @@ pub(crate) struct Candidate<'r> {
 /// Ranges of the keys of one index.
 #[derive(Clone, Debug)]
 pub(crate) struct IndexPart<'r> {
-    /// The secondary index; none: the primary key.
+    /// The secondary index; `None` for the primary key.
     pub(crate) index: Option<usize>,
     pub(crate) ranges: Vec<KeyAtoms<'r>>,
 }
@@ -182,11 +182,11 @@ struct Shape<'r> {
     searches: f64,
     /// All ranges are whole keys.
     is_whole: bool,
-    /// The restrictions that each range takes a column's values from.
+    /// The restrictions that give each range a column's values.
     exact: Option<Vec<usize>>,
 }
 
-/// One range, and what it is estimated to find.
+/// One range, and the estimate of its rows.
 struct KeyShape<'r> {
     atoms: KeyAtoms<'r>,
     rows: f64,
@@ -288,12 +288,12 @@ impl<'r> Search<'r, '_> {
                 None => parts.push(IndexPart { index, ranges: shape.ranges }),
             }
         }
-        // What one index finds is a candidate of that index.
+        // Ranges of one index are a candidate of that index.
         let is_union = parts.len() > 1;
         is_union.then(|| Candidate { parts, rows, cost, is_union, ..full(self.statistics) })
     }
 
-    /// The ranges of an index for alternatives; none: one of them may be anywhere.
+    /// The ranges of an index for alternatives; `None` if one of them may be anywhere.
     fn shape(
         &self,
         index: Option<usize>,
@@ -415,7 +415,7 @@ impl<'r> Search<'r, '_> {
     }
 }
 
-/// The part of a key that an atom is; none: it bounds one, or says nothing of it.
+/// The part of a key that an atom fixes; `None` if it bounds one, or does not restrict it.
 fn part_of(kind: &AtomKind) -> Option<KeyPart<'_>> {
     Some(match kind {
         AtomKind::Equal(value) => KeyPart::Value(value),

@@ -1,4 +1,4 @@
-//! What a condition says of a table's columns: a disjunction of conjunctions of restrictions of single columns.
+//! Restrictions: a condition as a disjunction of conjunctions of restrictions of single columns.
 //!
 //! `a = 5 OR a = 7` is one alternative that restricts `a` to two values; `(a, b) IN ((1, 2), (3, 4))` is two alternatives of
 //! two equalities each; `(a, b) > (1, 2)` is `a > 1`, or `a = 1` and `b > 2`. Each alternative becomes a range of keys of
@@ -25,7 +25,7 @@ pub(super) const PRODUCT_MAX: usize = 256;
 #[derive(Clone, Debug)]
 pub(crate) struct Restriction {
     pub(crate) alternatives: Vec<Vec<Atom>>,
-    /// The condition's position in the scan's list of conditions; none: all conditions together imply it.
+    /// The condition's position in the scan's list of conditions; `None` if all conditions together imply it.
     pub(crate) condition: Option<usize>,
     /// The conditions that are true of every row that satisfies the one atom of its one alternative.
     pub(super) settles: Vec<usize>,
@@ -121,7 +121,7 @@ pub(crate) fn any_comparison(operator: &'static Function, args: &[BoundExpr]) ->
     })
 }
 
-/// Finds what conditions say of one relation.
+/// Search for the restrictions that conditions put on one relation.
 struct Finder<'f> {
     relation: RelationId,
     known: &'f dyn Fn(RelationId) -> bool,

@@ -1,4 +1,5 @@
-//! Which share of a table's rows parts of keys and bounds leave, by the distribution of the column's values.
+//! Estimates of the share of a table's rows that parts of keys and bounds leave, by the distribution of the column's
+//! values.
 //!
 //! # Invariants
 //! - A value that is not known yet, a parameter's or another table's, leaves what values do on average.

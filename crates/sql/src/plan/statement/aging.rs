@@ -14,15 +14,16 @@ use heddledb::{Database, Table};
 use crate::plan::statistics::{Age, StatisticsCache};
 use crate::run::NodeCounts;
 
-/// By which factor a table grows or shrinks until plans for it are made again: the engine's estimates of one size differ by two.
+/// Factor by which a table must grow or shrink for its plans to be made again: the engine's estimates of one size
+/// differ by two.
 const FACTOR: u64 = 4;
 /// Tables below this many rows are read in no time, by whatever plan.
 const ROWS_MIN: u64 = 250;
 /// Interval between a plan's checks of its age, in microseconds.
 const INTERVAL_MICROS: i64 = 50_000;
-/// By which factor a node of a plan gives more rows than expected where the plan was far from right.
+/// Factor by which a node of a plan must give more rows than expected for the plan to count as far off.
 const MISSED_FACTOR: f64 = 10.0;
-/// Fewer rows than these are never far from what was expected.
+/// Minimum number of rows that can be far from the expected number.
 const MISSED_ROWS_MIN: f64 = 1_000.0;
 
 /// The basis of a plan: the sizes of its tables, and the number of rows its nodes give.
@@ -76,13 +77,13 @@ impl PlanAge {
 
     /// Returns true if this execution counts the rows of each node.
     pub(crate) fn counts_now(&self) -> bool {
-        // The flag is looked at first, so that processors share it as long as it is not set.
+        // The flag is read first, so that processors share it as long as it is not set.
         !self.tables.is_empty()
             && self.counts_next.load(Ordering::Relaxed)
             && self.counts_next.swap(false, Ordering::Relaxed)
     }
 
-    /// Compares what the nodes have given in an execution with what was expected of them.
+    /// Compares the rows that the nodes have given in an execution with the expected ones.
     pub(crate) fn note(&self, counts: &[NodeCounts]) {
         let is_missed = |(count, expected): (&NodeCounts, &f64)| {
             count.rows_each() > (expected * MISSED_FACTOR).max(MISSED_ROWS_MIN)

@@ -1,4 +1,4 @@
-//! What a planned statement consists of: its subqueries, and what is done with the rows that are read.
+//! A planned statement: its subqueries, and the action on the rows that are read.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -163,7 +163,7 @@ pub(crate) struct InsertPlan {
     /// The columns' values, over a row of the input.
     pub(crate) values: Vec<Expr>,
     pub(crate) conflict: Option<ConflictPlan>,
-    /// Over the new row, and behind it, with ON CONFLICT DO UPDATE, `xmax`.
+    /// Expressions over the new row, followed, with ON CONFLICT DO UPDATE, by `xmax`.
     pub(crate) returning: Vec<Expr>,
     /// True if the input reads tables, so that it has to end before the first row is stored.
     pub(crate) reads: bool,
@@ -175,7 +175,7 @@ pub(crate) struct ConflictPlan {
     pub(crate) update: Option<ConflictUpdate>,
 }
 
-/// Over the row that is there, and behind it the row that was to be inserted.
+/// The update of a conflicting row; over this row, followed by the row that was to be inserted.
 #[derive(Debug)]
 pub(crate) struct ConflictUpdate {
     pub(crate) sets: Vec<(usize, Expr)>,
@@ -195,7 +195,7 @@ pub(crate) struct UpdatePlan {
     /// True if the input joins the table with others, so that a row may occur several times.
     pub(crate) is_joined: bool,
     pub(crate) sets: Vec<(usize, Expr)>,
-    /// Over the new row, and behind it the input's row.
+    /// Expressions over the new row, followed by the input's row.
     pub(crate) returning: Vec<Expr>,
     /// The update without reading the row, or the reason why it reads it.
     pub(crate) commuting: Recognition,
@@ -209,7 +209,7 @@ pub(crate) struct DeletePlan {
     pub(crate) key: Vec<usize>,
     /// True if the input joins the table with others, as for an UPDATE.
     pub(crate) is_joined: bool,
-    /// Over the deleted row, and behind it the input's row.
+    /// Expressions over the deleted row, followed by the input's row.
     pub(crate) returning: Vec<Expr>,
 }
 

@@ -111,7 +111,7 @@ impl Planner<'_> {
         ((0..table.columns.len()).map(slot).collect(), key_columns(table).into_iter().map(slot).collect())
     }
 
-    /// The target's row as it will be, and behind it the input's row, which gives the other relations.
+    /// The target's row as it will be, followed by the input's row, which gives the other relations.
     fn changed_layout(table: &Table, target: RelationId, stage: &Stage) -> Layout {
         let width = table.columns.len();
         let mut layout = Layout::default().joined(0, &Self::row_layout(table, target));
