@@ -1,4 +1,4 @@
-//! The binder's state: the catalog, the parameters, and the scopes of the queries that it stands in.
+//! The binder's state: the catalog, the parameters, and the scopes of the enclosing queries.
 //!
 //! Invariants: the innermost scope is the last; a [`RelationId`] is given once; a parameter's type, once known, stays.
 
@@ -68,9 +68,9 @@ pub(crate) struct Binder<'a> {
     pub casts: Vec<TextEdit>,
     /// The literals of the text with their meanings, if requested.
     pub literals: Option<Vec<LiteralUse>>,
-    /// While a text of the catalog's is bound, positions mean nothing to the client.
+    /// True while a catalog text is bound, in which positions mean nothing to the client.
     pub foreign_text: bool,
-    /// The variables of the routine whose body the statement stands in.
+    /// The variables of the routine whose body the statement is in.
     pub variables: Option<Variables<'a>>,
     /// The owner of the view that is being expanded, whose privileges count there.
     pub checked_as: Option<u32>,
@@ -126,7 +126,7 @@ pub(crate) struct Scope {
     pub visible: bool,
     /// The relations that belong to this query.
     pub relations: Vec<BoundRelation>,
-    /// The ids of those, and of the targets of INSERT and its kin.
+    /// The ids of those, and of the targets of statements that write.
     pub owned: Vec<RelationId>,
     /// The clause that is being bound.
     pub clause: Clause,
@@ -151,13 +151,13 @@ pub(crate) struct Scope {
     pub groupings: Vec<(Vec<BoundExpr>, At)>,
     /// The direct arguments of aggregates WITHIN GROUP: they must be grouped.
     pub direct_arguments: Vec<(BoundExpr, At)>,
-    /// Those of aggregates of this query that stand in its subqueries.
+    /// Those of aggregates of this query that are in its subqueries.
     pub outer_direct_arguments: Vec<BoundExpr>,
     /// The counts by which hypothetical-set aggregates are computed.
     pub counts_before: Vec<CountBefore>,
     /// True if a set-returning function was found.
     pub set_returning: bool,
-    /// The expression being bound that takes no set-returning functions: CASE or COALESCE.
+    /// The expression being bound that allows no set-returning functions: CASE or COALESCE.
     pub refuses_sets: Option<&'static str>,
     /// The view that the statement writes, if it writes one.
     pub written: Option<std::rc::Rc<crate::bind::view::WrittenView>>,

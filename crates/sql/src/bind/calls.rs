@@ -36,7 +36,7 @@ pub(crate) fn columns_of(
     })
 }
 
-/// Refuses a call whose literals leave open what `anyelement` and its kin stand for.
+/// Refuses a call whose literals leave the type of `anyelement` and the like open.
 ///
 /// # Errors
 /// 42804.
@@ -155,7 +155,7 @@ impl Binder<'_> {
         Ok((args, names))
     }
 
-    /// The entry that a call means, with its arguments converted; or the cast that it stands for.
+    /// The entry that a call means, with its arguments converted; or the cast that it is.
     pub(super) fn resolve(
         &mut self,
         name: &str,
@@ -290,7 +290,7 @@ impl Binder<'_> {
         Err(self.error(at, SqlState::FEATURE_NOT_SUPPORTED, message))
     }
 
-    /// Binds a part of a query where no set-returning function may stand.
+    /// Binds a part of a query where no set-returning function is allowed.
     pub(super) fn without_sets<T>(
         &mut self,
         place: &'static str,

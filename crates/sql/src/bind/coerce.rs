@@ -133,8 +133,7 @@ impl Binder<'_> {
         Ok(BoundExpr::Array { elements: cast, ty })
     }
 
-    /// Reads a literal as a value of a type. Names of objects in a definition of the catalog's mean what they mean
-    /// there.
+    /// Reads a literal as a value of a type. Names of objects in a stored definition are resolved along its own path.
     pub fn literal_value(&mut self, ty: Type, modifier: Modifier, text: &str) -> Result<Value> {
         if !self.is_stored_text() || !ty.is_reg() {
             return from_text(self.environment, ty, modifier, text);
@@ -180,12 +179,13 @@ impl Binder<'_> {
                 }
                 Ok(Some(BoundExpr::Cast { operand: Box::new(parameter), ty, modifier, explicit }))
             }
-            // A query's column of unknown type was made text when the query ended; what is left is CASE and its kin.
+            // A query's column of unknown type was made text when the query ended; the rest is CASE and the like.
             _ => Ok(None),
         }
     }
 
-    /// The modifier of an expression's type: of a column, of a cast, of what hands on values of one modifier.
+    /// The modifier of an expression's type: of a column, of a cast, of an expression that returns values of one
+    /// modifier.
     ///
     /// Source: PostgreSQL 15, `exprTypmod`.
     pub fn modifier_of(&self, expr: &BoundExpr) -> Modifier {
@@ -303,7 +303,7 @@ impl Binder<'_> {
         Err(self.error(at, state, message))
     }
 
-    /// A result column: what is still unknown is text.
+    /// A result column: a type that is still unknown becomes text.
     pub fn known(&mut self, expr: BoundExpr, at: At) -> Result<BoundExpr> {
         if expr.ty() == Type::Unknown { self.implicit(expr, Type::Text, at) } else { Ok(expr) }
     }
@@ -315,7 +315,7 @@ impl Binder<'_> {
         otherwise: BoundExpr,
         at: At,
     ) -> Result<(CaseArms, BoundExpr, Type)> {
-        // PostgreSQL looks at ELSE first.
+        // PostgreSQL considers ELSE first.
         let mut types = vec![otherwise.ty()];
         types.extend(arms.iter().map(|arm| arm.then.ty()));
         let ty = self.common(&types, "CASE", at)?;

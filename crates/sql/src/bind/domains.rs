@@ -1,6 +1,6 @@
 //! Casts to domains: the value of the type beneath, once it meets the domain's constraints.
 //!
-//! `x::positive` is bound as a CASE over the cast to the type beneath, whose arms say which constraint fails:
+//! `x::positive` is bound as a CASE over the cast to the type beneath, whose arms find the constraint that fails:
 //!
 //! ```text
 //! CASE x::integer WHEN (VALUE > 0) IS FALSE THEN heddle_domain_violation('positive', 'positive_check', 'public') ELSE VALUE END
@@ -8,7 +8,7 @@
 //!
 //! # Invariants
 //! - The operand is evaluated once; VALUE is the CASE's operand, in its conditions and in its ELSE.
-//! - NOT NULL comes first, then the checks in the order of their names, as in PostgreSQL.
+//! - NOT NULL is first, then the checks in the order of their names, as in PostgreSQL.
 
 use crate::bind::binder::Binder;
 use crate::bind::scope::{Clause, Entry, VisibleColumn};

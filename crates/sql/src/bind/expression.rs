@@ -117,7 +117,7 @@ impl Binder<'_> {
         }
     }
 
-    /// An expression, or the columns that `relation.*` stands for, as in ROW and VALUES.
+    /// An expression, or the columns that `relation.*` expands to, as in ROW and VALUES.
     pub fn spread(&mut self, expr: &Expr) -> Result<Vec<BoundExpr>> {
         let ExprKind::AllFields(operand) = &expr.kind else { return Ok(vec![self.expr(expr)?]) };
         match self.expr(operand)? {

@@ -265,7 +265,7 @@ impl Binder<'_> {
         self.relation_item(relation.name, Some(relation.schema), kind, columns, false, alias)
     }
 
-    /// `SELECT last_value FROM sequence`: a call of the function that tells where the sequence stands.
+    /// `SELECT last_value FROM sequence`: a call of the function that returns the sequence's state.
     fn sequence_item(&mut self, name: &str, schema: &str, oid: u32, alias: Option<&Alias>) -> Result<Item> {
         let Some(function) = crate::functions::functions_named("heddle_sequence_state").next() else {
             return Err(crate::error::SqlError::internal("sequences have no function"));

@@ -66,7 +66,7 @@ impl Binder<'_> {
         Ok(Some((exprs, sets)))
     }
 
-    /// The sets that one item stands for.
+    /// The sets that one item expands to.
     fn group_item(
         &mut self,
         item: &GroupItem,
@@ -230,7 +230,7 @@ impl Binder<'_> {
         Ok(BoundExpr::Grouping(vec![groupings.len() - 1]))
     }
 
-    /// Expresses targets, HAVING and windows in what was grouped, if the query groups at all.
+    /// Rewrites targets, HAVING and windows to grouped expressions, if the query groups at all.
     pub fn finish_grouping(
         &mut self,
         clause: GroupClause,
@@ -285,7 +285,7 @@ impl Binder<'_> {
         Ok(Grouped { group_by: grouping.group_by, sets: Some(grouping.sets), having })
     }
 
-    /// Replaces what is grouped by its place in the grouping.
+    /// Replaces grouped expressions by their places in the grouping.
     fn raise(&mut self, expr: &mut BoundExpr, grouping: &mut Grouping, at: At) -> Result<()> {
         if let Some(number) = grouping.position(expr) {
             *expr = BoundExpr::Group { number, ty: expr.ty() };

@@ -4,8 +4,8 @@
 //! rows. So a call becomes an expression over `count` with a FILTER, and no row is kept or sorted.
 //!
 //! # Invariants
-//! - Direct arguments stand in those filters, which are evaluated for each row; they name grouped columns only (42803), so
-//!   they have one value in each group.
+//! - Direct arguments are parts of those filters, which are evaluated for each row; they name grouped columns only
+//!   (42803), so they have one value in each group.
 //! - A grouping set without such a column has NULL for it: it has counts of its own, among which GROUPING chooses.
 //!
 //! Source: PostgreSQL 15, `hypothetical_rank_common` in `orderedsetaggs.c`.
@@ -27,7 +27,7 @@ pub(crate) struct Hypothetical {
     direct: Vec<BoundExpr>,
     keys: Vec<SortKey>,
     filter: Option<BoundExpr>,
-    /// The level of the query that the counts belong to, if the keys and the filter say so.
+    /// The level of the query that the counts belong to, if the keys and the filter decide it.
     owner: Option<usize>,
     /// True if the call is in the arguments of another aggregate.
     nested: bool,
@@ -43,7 +43,7 @@ pub(crate) struct CountBefore {
     or_equal: bool,
 }
 
-/// The counts that stand for another one where some grouped expressions are NULL.
+/// The counts that replace another one where some grouped expressions are NULL.
 pub(crate) struct CountsBySet {
     aggregate: usize,
     ty: Type,

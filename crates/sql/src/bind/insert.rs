@@ -129,13 +129,13 @@ impl Binder<'_> {
         Ok(columns)
     }
 
-    /// The type of what is given for a column, or for a part of it.
+    /// The type of the value given for a column, or for a part of it.
     fn given_type(&self, table: &Table, given: Given<'_>) -> Result<Type> {
         let column = &table.columns[given.column];
         given.part.map_or(Ok(column.ty), |part| self.type_of_part(column, part).map(|(ty, _)| ty))
     }
 
-    /// The rows to be inserted: VALUES take the columns' types, and may say DEFAULT.
+    /// The rows to be inserted: VALUES have the columns' types, and may contain DEFAULT.
     fn insert_source(
         &mut self,
         query: &Query,

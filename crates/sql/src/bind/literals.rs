@@ -1,7 +1,7 @@
 //! Literals of definitions whose meaning depends on the session's settings: dates, times and intervals.
 //!
-//! PostgreSQL keeps what a literal meant when its view, default or check was created. The catalog here keeps texts, so the
-//! literal is written so that it means the same under any TimeZone, DateStyle and IntervalStyle.
+//! PostgreSQL keeps the meaning that a literal had when its view, default or check was created. The catalog here keeps
+//! texts, so the literal is rewritten to have the same meaning under any TimeZone, DateStyle and IntervalStyle.
 
 use crate::bind::binder::Binder;
 use crate::parse::string_literals;
@@ -27,7 +27,7 @@ impl LiteralUse {
 }
 
 impl Binder<'_> {
-    /// Notes what a literal means, if that is asked.
+    /// Notes the meaning of a literal, if that is requested.
     pub(super) fn note_literal(&mut self, at: At, text: &str, ty: Type, value: &Value) {
         let Some(literals) = &mut self.literals else { return };
         let fixed = match is_read_by_settings(ty.element().unwrap_or(ty)) {
@@ -50,8 +50,8 @@ fn is_read_by_settings(ty: Type) -> bool {
     )
 }
 
-/// The literals of a text that are to be written otherwise: their numbers in it, where they stand, and how. Where equal
-/// literals mean different things, the one's place decides.
+/// The literals of a text that are to be written otherwise: their numbers in it, their positions, and the new texts. If
+/// equal literals have different meanings, the position decides.
 pub(crate) fn fixed_literals(text: &str, uses: &[LiteralUse]) -> Vec<(usize, At, String)> {
     let mut fixed = Vec::new();
     for (number, (at, literal)) in string_literals(text).into_iter().enumerate() {

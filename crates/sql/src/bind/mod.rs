@@ -67,10 +67,10 @@ pub(crate) use types::NamedType;
 pub(crate) use variables::{NameConflict, Names, VariableRef};
 pub(crate) use view::{names_of_query, writable_columns};
 
-/// Binds a statement inside of a routine's body. The variables that its parameters stand for come with it.
+/// Binds a statement inside of a routine's body. Also returns the variables that its parameters represent.
 ///
 /// # Errors
-/// As [`bind`].
+/// Same errors as [`bind`].
 pub(crate) fn bind_inside(
     context: BindContext<'_>,
     environment: &mut dyn Environment,
@@ -103,7 +103,7 @@ pub(crate) enum Checks {
 /// Binds a query or a statement that writes rows. `parameters`: the types that the client gave.
 ///
 /// # Errors
-/// Class 42 for what the statement says wrongly, with the position.
+/// Class 42 for mistakes in the statement, with the position.
 pub(crate) fn bind(
     context: BindContext<'_>,
     environment: &mut dyn Environment,
@@ -126,7 +126,7 @@ pub(crate) fn bind(
 /// Returns the literals of a statement whose meaning the session's settings decide.
 ///
 /// # Errors
-/// As [`bind`].
+/// Same errors as [`bind`].
 pub(crate) fn literals_of(
     context: BindContext<'_>,
     environment: &mut dyn Environment,

@@ -1,8 +1,10 @@
-//! Where a stored query names a relation, or one of its columns, that gets another name: the edits that keep its meaning.
+//! Renaming in a stored query: the positions at which it names a relation, or one of its columns, that is renamed, and
+//! the edits that keep its meaning.
 //!
-//! The query is bound once before the change, and notes what it finds. A relation's name is replaced, and the old one becomes
-//! its alias, by which all else in the query goes on naming it. A column's name is replaced wherever the query names it, and
-//! where a result's column was called by it, the old name is given by AS, so that whatever reads the query finds its columns.
+//! The query is bound once before the change, and notes the names it finds. A relation's name is replaced, and the old
+//! one becomes its alias, by which the rest of the query still names it. A column's name is replaced wherever the query
+//! names it, and where a result's column was called by it, the old name is given by AS, so that whatever reads the
+//! query finds its columns.
 //!
 //! # Invariants
 //! - Only names that are found in the relation itself are noted: a subquery, a common table expression or an alias with names
@@ -20,7 +22,7 @@ use crate::parse::{TextEdit, end_of_item, end_of_parentheses, end_of_token, quot
 #[derive(Debug)]
 pub(crate) struct NameSites {
     oid: u32,
-    /// The column that gets another name, and the one that it has; none: the relation does.
+    /// The column that is renamed, and its old name; `None` if the relation is renamed.
     column: Option<(usize, String)>,
     relations: Vec<RelationSite>,
     columns: Vec<ColumnSite>,
@@ -30,7 +32,7 @@ pub(crate) struct NameSites {
     items: Vec<At>,
 }
 
-/// A place in FROM where the relation stands.
+/// An item of FROM that is the relation.
 #[derive(Debug)]
 struct RelationSite {
     id: RelationId,
@@ -49,7 +51,7 @@ struct RelationSite {
 struct ColumnSite {
     relation: RelationId,
     at: At,
-    /// The name of the relation, where the column's stands alone and others could be meant by the new one.
+    /// The name of the relation, where the column's is unqualified and the new one could mean others.
     qualifier: Option<String>,
 }
 
@@ -147,7 +149,7 @@ impl RelationSite {
         vec![(from, end, format!("{to}{alias}"))]
     }
 
-    /// The names of the columns behind the alias.
+    /// The names of the columns after the alias.
     fn pinned(&self, text: &str) -> TextEdit {
         let names: Vec<_> = self.columns.iter().map(|name| quote_identifier(name)).collect();
         let names = names.join(", ");
@@ -167,7 +169,7 @@ impl RelationSite {
 }
 
 impl Binder<'_> {
-    /// Notes a relation in FROM, if it is the one that is asked for.
+    /// Notes a relation in FROM, if it is the renamed one.
     pub fn note_site(&mut self, name: &ObjectName, oid: u32, alias: Option<&Alias>, id: RelationId) {
         let Some(sites) = self.sites.as_mut().filter(|sites| !self.foreign_text && sites.oid == oid) else {
             return;

@@ -1,7 +1,7 @@
 //! Calls of the functions that PostgreSQL's operators have: `int4eq(a, b)` is `a = b`.
 //!
-//! Each line of the table names a function, its operator, and the types of the operands; `-` stands where a prefix operator
-//! has none.
+//! Each line of the table names a function, its operator, and the types of the operands; `-` is the left operand of a
+//! prefix operator.
 //!
 //! Source: PostgreSQL 15, `pg_operator.dat`.
 
@@ -29,7 +29,7 @@ pub(super) fn is_operator_function(name: &str, count: usize) -> bool {
 }
 
 impl Binder<'_> {
-    /// The operator that a function stands for, with the arguments as its operands.
+    /// The operator that a function implements, with the arguments as its operands.
     pub(super) fn operator_call(&mut self, name: &str, args: Vec<BoundExpr>, at: At) -> Result<BoundExpr> {
         let given: Vec<Type> = args.iter().map(BoundExpr::ty).collect();
         let unknown = |binder: &Self| binder.at(no_function(name, &given), at);

@@ -161,7 +161,7 @@ impl Binder<'_> {
         self.distinct_values(left, right, negated, at)
     }
 
-    /// An operand that is compared. A literal in a row has no type of its own yet: it takes that of the field that it is
+    /// An operand that is compared. A literal in a row has no type of its own yet: it gets that of the field that it is
     /// compared with.
     fn row_or_value(&mut self, expr: &Expr) -> Result<BoundExpr> {
         match &expr.kind {

@@ -36,7 +36,7 @@ struct Bounds<'e> {
     is_slice: bool,
 }
 
-/// The brackets and fields behind a column, from the first one on.
+/// The brackets and fields after a column, from the first one on.
 fn steps(part: &Expr) -> Vec<Step<'_>> {
     let (mut found, mut part) = (Vec::new(), part);
     loop {
@@ -61,7 +61,7 @@ fn steps(part: &Expr) -> Vec<Step<'_>> {
     found
 }
 
-/// The brackets that stand first.
+/// The leading brackets.
 fn leading_brackets<'e>(steps: &[Step<'e>]) -> Vec<Bounds<'e>> {
     let brackets = steps.iter().map_while(|step| match step {
         Step::Brackets(bounds) => Some(*bounds),
@@ -195,7 +195,7 @@ impl Binder<'_> {
                     let field = match &before {
                         // A row of which nothing is known yet.
                         BoundExpr::Constant { value: Value::Null, .. } => BoundExpr::null(ty),
-                        // What an assignment before this one has made.
+                        // The result of an earlier assignment.
                         BoundExpr::Cast { operand, .. } if let BoundExpr::Row { fields, .. } = &**operand => {
                             fields[at].clone()
                         }

@@ -1,9 +1,8 @@
-//! Which privileges a statement needs, and whether the role has them: checked when it is bound, so that running a plan
-//! costs nothing more.
+//! Privileges that a statement needs: they are checked when it is bound, so that running a plan costs nothing more.
 //!
 //! # Invariants
 //! - Every table, view and sequence that a statement reads or writes is on the list, with the role that needs the
-//!   privileges: the current role, or for what a view reads the view's owner.
+//!   privileges: the current role, or the view's owner for relations that a view reads.
 //! - Which columns are read is taken from the bound tree, so a column that is named in whatever way counts.
 //! - What a table itself needs of its columns (generated columns, checks, defaults) needs no privilege to read them.
 //!
@@ -33,7 +32,7 @@ pub(crate) struct Required {
     pub role: u32,
     /// Privileges that are needed in any case.
     pub privileges: Privileges,
-    /// True if SELECT is needed if a column is read, for what a statement writes.
+    /// True if SELECT is needed if a column is read, for the target of a statement.
     pub selects_if_read: bool,
     /// The columns that INSERT and UPDATE give values.
     pub written: Vec<(Privileges, Vec<usize>)>,
@@ -111,14 +110,14 @@ impl Binder<'_> {
         self.required.len() - 1
     }
 
-    /// Notes that a table is what a statement writes.
+    /// Notes a table as the target of a statement.
     pub fn requires_target(&mut self, oid: u32, target: RelationId) {
         let note = self.requires_select(oid, Some(target));
         let required = &mut self.required[note];
         (required.privileges, required.selects_if_read) = (0, true);
     }
 
-    /// Notes what a statement does to what it writes, also to the relations below a view.
+    /// Notes the privilege and the columns that a statement needs on its target, also on the relations below a view.
     pub fn requires_write(&mut self, target: RelationId, privilege: Privileges, columns: Option<&[usize]>) {
         for required in self.required.iter_mut().filter(|it| it.relation == Some(target)) {
             match columns {
@@ -149,7 +148,7 @@ impl Binder<'_> {
         }
     }
 
-    /// Checks what a statement needs.
+    /// Checks the privileges that a statement needs.
     ///
     /// # Errors
     /// 42501; 55000 for a materialized view that was never populated.
@@ -212,7 +211,7 @@ impl Binder<'_> {
     }
 }
 
-/// Checks what is needed on one relation.
+/// Checks the privileges needed on one relation.
 fn check(
     catalog: &Catalog,
     required: &Required,
@@ -223,7 +222,7 @@ fn check(
         return Ok(());
     }
     let Some(relation) = catalog.relation_by_oid(required.oid) else {
-        // A relation of the system's that shows secrets.
+        // A system relation that shows secrets.
         let found = crate::catalog::system::relation_by_oid(required.oid);
         let kind = if found.is_some_and(|it| it.kind == 'v') { "view" } else { "table" };
         return Err(denied(kind, found.map_or("", |it| it.name)));
@@ -302,7 +301,7 @@ fn note(reads: &mut Reads, expr: &BoundExpr) {
     }
 }
 
-/// The columns of a relation that a statement reads, by what it requires.
+/// The columns of a relation that a statement reads, for the privileges that it requires.
 pub(crate) fn columns_read(
     statement: &BoundStatement,
     relations: impl Iterator<Item = RelationId>,

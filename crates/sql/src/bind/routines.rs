@@ -44,11 +44,11 @@ pub(crate) struct RoutineCall {
 /// Assignment of a call's arguments to a routine's.
 struct Candidate {
     routine: Arc<Routine>,
-    /// For each input argument, which one of the call's it is; none: its default.
+    /// For each input argument, the position of the call's argument; `None` for its default.
     order: Vec<Option<usize>>,
     /// The types to which the call's arguments are to be converted.
     types: Vec<Type>,
-    /// From which input argument on the call's are put into an array.
+    /// The first input argument from which on the call's are put into an array.
     packs_from: Option<usize>,
     /// True if another routine of its schema takes the same arguments: the call does not say which is meant.
     is_ambiguous: bool,
@@ -96,8 +96,8 @@ impl Candidate {
     }
 }
 
-/// Of candidates that take the same arguments of the call, the one that PostgreSQL prefers: of the first schema of the path, and one
-/// that does not pack them into an array. Where defaults make two of them equal, neither is.
+/// Of candidates that accept the same arguments of the call, the one that PostgreSQL prefers: of the first schema of
+/// the path, and one that does not pack them into an array. Where defaults make two of them equal, neither is.
 fn preferred(candidates: impl Iterator<Item = Candidate>) -> Vec<Candidate> {
     let mut kept: Vec<Candidate> = Vec::new();
     for candidate in candidates {
@@ -202,8 +202,8 @@ pub(crate) fn is_call(function: &Function) -> bool {
 /// literals.
 pub(crate) type CallsAndLiterals = (Vec<(At, Arc<Routine>)>, Vec<TextEdit>, Vec<LiteralUse>);
 
-/// The calls of routines that an expression has: where they stand in its text, and the routines; and the conversions of their
-/// arguments.
+/// The calls of routines that an expression has: their positions in its text, and the routines; and the conversions of
+/// their arguments.
 ///
 /// # Errors
 /// Class 42.
@@ -235,10 +235,10 @@ pub(crate) enum TextOf<'t> {
     Query,
 }
 
-/// The routines that a text of the catalog's calls.
+/// The routines that a catalog text calls.
 ///
 /// # Errors
-/// Class 42: what it names has gone, or is not found along the path.
+/// Class 42: an object that it names was dropped, or is not found along the path.
 pub(crate) fn routines_called(
     catalog: &Catalog,
     path: &[String],
@@ -275,7 +275,7 @@ pub(crate) fn routines_called(
 }
 
 impl Binder<'_> {
-    /// The call of a routine that a call means; none: it is one of a built-in function.
+    /// The call of a routine that a call means; `None` if it is one of a built-in function.
     pub fn routine_call(
         &mut self,
         name: &ObjectName,
@@ -301,7 +301,7 @@ impl Binder<'_> {
             false => exact.next(),
         };
         let exact = exact.map(|(position, _)| position);
-        // The system's schema comes first.
+        // The system's schema is first.
         let is_hidden = |function: &'static Function| function.arguments == given;
         if name.schema().is_none() && functions_named(name.last()).any(is_hidden) {
             return Ok(None);
@@ -340,7 +340,7 @@ impl Binder<'_> {
         self.error(at, SqlState::AMBIGUOUS_FUNCTION, message).with_hint(hint)
     }
 
-    /// Notes a routine that is called, if that is asked.
+    /// Notes a routine that is called, if that is requested.
     fn note_routine(&mut self, name: &ObjectName, routine: &Arc<Routine>) {
         if let Some(called) = &mut self.called {
             called.push((name.at(), routine.clone()));
@@ -378,7 +378,7 @@ impl Binder<'_> {
         Ok(RoutineCall { routine, args: converted, types: chosen.types })
     }
 
-    /// A default of the catalog's, as a value of a type.
+    /// A default from the catalog, as a value of a type.
     fn argument_default(&mut self, text: &str, ty: Type, at: At) -> Result<BoundExpr> {
         let expr = parse_expression(text)?;
         let bound = self.detached(|binder| binder.expr(&expr))?;
@@ -411,12 +411,12 @@ impl Binder<'_> {
         Ok(BoundExpr::SetReturning { function, args, ty })
     }
 
-    /// The call of a routine that a call is; none: one of a built-in function.
+    /// The call of a routine that a call is; `None` for one of a built-in function.
     pub fn routine_named(&mut self, call: &Call, at: At) -> Result<Option<RoutineCall>> {
         let name = &call.name;
         self.check_named_schema(name)?;
         if matches!(name.last(), CALL_STABLE | CALL_VOLATILE | CALL_ROWS) {
-            // They call any routine by its oid: a name is what needs USAGE of the routine's schema.
+            // They call any routine by its oid: only a name needs USAGE of the routine's schema.
             return Err(self.at(no_function(&name.to_string(), &[]), at));
         }
         if self.context.catalog.find_routines(name.schema(), name.last(), &self.path).is_empty() {
@@ -505,7 +505,7 @@ impl Binder<'_> {
             .into_iter()
             .map(|it| BoundColumn { name: it.name, ty: it.ty, modifier: it.modifier, source: None })
             .collect();
-        // A relation has a column at least: one that is not looked at stands for none.
+        // A relation has a column at least: one that is not read represents none.
         let mut shape = columns.clone();
         if shape.is_empty() {
             shape.push(plain_column(&routine.name, Type::Void));

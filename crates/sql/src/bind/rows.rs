@@ -1,4 +1,4 @@
-//! What a table adds to the statements that write it: defaults, generated columns, checks.
+//! A table's additions to the statements that write it: defaults, generated columns, checks.
 
 use std::sync::Arc;
 
@@ -98,7 +98,7 @@ impl Binder<'_> {
         }
     }
 
-    /// Binds a text of the catalog's in a scope of its own, with the path of stored definitions unless it is being defined.
+    /// Binds a catalog text in a scope of its own, with the path of stored definitions unless it is being defined.
     pub fn detached<T>(&mut self, bind: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let scopes = std::mem::take(&mut self.scopes);
         let foreign = std::mem::replace(&mut self.foreign_text, true);
@@ -119,7 +119,7 @@ impl Binder<'_> {
         bound
     }
 
-    /// Binds an expression of the catalog's over a row of a table.
+    /// Binds a catalog expression over a row of a table.
     pub(super) fn over_row<T>(
         &mut self,
         table: &Arc<Table>,
@@ -287,8 +287,8 @@ impl Binder<'_> {
     }
 }
 
-/// The schemas in which names without one are looked up in texts of the catalog. What is not built in has its schema there;
-/// definitions that were stored before that was so were made with the default path or with the session's.
+/// The schemas in which names without one are looked up in texts of the catalog. Names of objects that are not built in
+/// have their schema there; older definitions were stored with the default path or with the session's.
 pub(crate) fn definition_path(session: &[String]) -> Vec<String> {
     let temporary = session.iter().find(|schema| schema.starts_with(TEMPORARY));
     let named = session.iter().filter(|schema| !schema.starts_with(TEMPORARY) && *schema != PUBLIC);

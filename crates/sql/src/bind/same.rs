@@ -1,4 +1,4 @@
-//! Whether two expressions say the same, also where they hold subqueries.
+//! Equality of expressions, also of those with subqueries.
 //!
 //! # Invariants
 //! - Relations and common table expressions that a subquery defines are numbered in the order of their definition, so that
@@ -27,7 +27,7 @@ fn numbered(expr: &BoundExpr) -> BoundExpr {
     expr
 }
 
-/// The numbers of what was defined so far: from the highest downward, where no binder comes.
+/// The numbers of the definitions so far: from the highest downward, which no binder reaches.
 #[derive(Default)]
 struct Numbers {
     relations: HashMap<RelationId, RelationId>,
@@ -68,7 +68,7 @@ impl Numbers {
             let number = CteId(u32::MAX - self.ctes.len() as u32);
             self.ctes.insert(cte.id, number);
             cte.id = number;
-            // How often it is named is counted over the whole statement.
+            // References are counted over the whole statement.
             cte.references = 0;
             match &mut cte.body {
                 CteBody::Query(query) => self.query(query),

@@ -1,4 +1,4 @@
-//! What names mean at a point of a query: relations, columns, joined columns.
+//! Scopes: the relations, columns and joined columns that names can mean at a point of a query.
 //!
 //! Source: PostgreSQL 15, `parse_relation.c`.
 
@@ -382,7 +382,7 @@ impl Binder<'_> {
         }
     }
 
-    /// The fields of a row that is one of a routine's results.
+    /// The fields of a row that a routine returns.
     fn row_in_result(&self, calls: &[FunctionCall], column: usize) -> Option<Vec<(String, Type)>> {
         let [FunctionCall::Set { args, .. }] = calls else { return None };
         let Some(BoundExpr::Constant { value: Value::Oid(oid), .. }) = args.first() else { return None };
@@ -423,7 +423,7 @@ impl Binder<'_> {
         self.error(at, SqlState::UNDEFINED_TABLE, message)
     }
 
-    /// The columns that `*` stands for.
+    /// The columns that `*` expands to.
     pub fn all_columns(&mut self, at: At) -> Result<Vec<VisibleColumn>> {
         let entries = &self.scope().entries;
         let columns: Vec<VisibleColumn> = entries
@@ -441,7 +441,7 @@ impl Binder<'_> {
         Ok(columns)
     }
 
-    /// The columns that `relation.*` stands for.
+    /// The columns that `relation.*` expands to.
     pub fn columns_of(&mut self, qualifier: &[Name], at: At) -> Result<Vec<VisibleColumn>> {
         if let [database, _, _] = qualifier
             && !self.environment.is_database(&database.text)

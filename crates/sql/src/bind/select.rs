@@ -10,7 +10,7 @@ use crate::error::{Result, SqlState};
 use crate::parse::syntax::{At, DistinctClause, Expr, ExprKind, Name, OrderItem, Select, SelectItem};
 use crate::types::Modifier;
 
-/// A target on its way: with its position, and what a result's description says of it.
+/// A target on its way: with its position, and its properties in the result's description.
 #[derive(Clone)]
 pub(crate) struct Target {
     pub expr: BoundExpr,
@@ -34,7 +34,7 @@ pub(crate) struct SelectParts {
 }
 
 impl Binder<'_> {
-    /// A SELECT and the ORDER BY behind it, in the innermost scope.
+    /// A SELECT and the ORDER BY after it, in the innermost scope.
     pub fn select(&mut self, select: &Select, order_by: &[OrderItem]) -> Result<SelectParts> {
         let from = self.bind_from(&select.from)?;
         let filter = match &select.filter {
@@ -174,7 +174,7 @@ impl Binder<'_> {
         }
         let bound = self.expr(expr)?;
         let modifier = match &expr.kind {
-            // A cast of a column to its type without a modifier takes the column's away.
+            // A cast of a column to its type without a modifier removes the column's.
             ExprKind::Cast { ty, .. } if !matches!(bound, BoundExpr::Case { .. }) => {
                 self.named_type(ty)?.modifier
             }
@@ -312,7 +312,7 @@ impl Binder<'_> {
         }
     }
 
-    /// The rows' columns and the hidden ones of RETURNING and its kin.
+    /// The rows' columns and the hidden ones of RETURNING and the like.
     pub fn returning(&mut self, items: &[SelectItem]) -> Result<(Vec<BoundTarget>, Vec<BoundColumn>)> {
         let mut targets = self.targets(items, Clause::Returning)?;
         for target in &mut targets {
@@ -352,7 +352,7 @@ pub(crate) fn column_name(expr: &Expr) -> String {
     figure(expr).0
 }
 
-/// The name, and how well it fits: 2 for a name of the user's, 1 for a type's or construct's, 0 for none.
+/// The name, and how well it fits: 2 for a name that the user wrote, 1 for a type's or construct's, 0 for none.
 fn figure(expr: &Expr) -> (String, u8) {
     let strong = |name: &str| (name.to_string(), 2);
     match &expr.kind {

@@ -25,7 +25,7 @@ pub(crate) struct Stars {
 }
 
 impl Binder<'_> {
-    /// Notes a natural join by the columns of these names, if that is asked.
+    /// Notes a natural join by the columns of these names, if that is requested.
     pub fn note_natural_join(&mut self, at: At, end: At, names: &[Name]) {
         let Some(stars) = self.stars.as_mut().filter(|_| !self.foreign_text) else { return };
         if stars.joins.iter().any(|known| known.at == at) {
@@ -39,8 +39,8 @@ impl Binder<'_> {
         stars.joins.push(NaturalJoin { at, end, condition });
     }
 
-    /// Notes what relation a name without a schema means, if that is asked: the view reads it, whatever is made in a schema of
-    /// its path later.
+    /// Notes the relation that a name without a schema means, if that is requested: the view reads it, whatever is
+    /// created in a schema of its path later.
     pub fn note_relation(&mut self, name: &ObjectName, oid: u32) {
         let Some((schema, own)) = self.context.catalog.relation_name(oid) else { return };
         let is_plain = name.schema().is_none() && !schema.starts_with(TEMPORARY);
@@ -51,7 +51,7 @@ impl Binder<'_> {
         }
     }
 
-    /// Notes a name that is found without a relation's, if that is asked.
+    /// Notes an unqualified name, if that is requested.
     pub fn note_name(&mut self, parts: &[Name], found: &Found) {
         let [name] = parts else { return };
         let scope = &self.scopes[found.level];
@@ -70,7 +70,7 @@ impl Binder<'_> {
         }
     }
 
-    /// Notes an item with a star and the columns that it stands for, if that is asked.
+    /// Notes an item with a star and the columns that it expands to, if that is requested.
     pub fn note_star(&mut self, item: &SelectItem, columns: &[VisibleColumn], at: At) {
         if self.foreign_text || self.stars.is_none() {
             return;

@@ -186,7 +186,7 @@ fn results_have_postgresqls_names_and_types() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Statements with the SQLSTATE, the message and the position of what is wrong with them.
+/// Statements with the SQLSTATE, the message and the position of the mistake.
 const MISTAKES: &[(&str, &str, &str, Option<u32>)] = &[
     ("select x from t", "42703", "column \"x\" does not exist", Some(8)),
     ("select t.x from t", "42703", "column t.x does not exist", Some(8)),

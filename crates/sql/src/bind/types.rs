@@ -104,7 +104,7 @@ impl Binder<'_> {
                     "{}({digits}) precision must not be negative",
                     element.display_name().to_uppercase()
                 ))),
-                // PostgreSQL warns and takes the largest.
+                // PostgreSQL warns and uses the largest.
                 [digits] => Ok(Modifier::precision(digits.min(limit) as i32)),
                 _ => Err(wrong("invalid type modifier".to_string())),
             }

@@ -58,7 +58,7 @@ impl Binder<'_> {
         }
     }
 
-    /// Makes what is written visible under its name or alias. The conditions of a view come with it.
+    /// Makes the target visible under its name or alias, with the conditions of a view.
     fn add_target(
         &mut self,
         name: &ObjectName,
@@ -348,7 +348,7 @@ impl Binder<'_> {
             let given =
                 columns.iter().position(|&column| column == position).and_then(|number| values.get(number));
             match given {
-                // OVERRIDING USER VALUE: the sequence's value takes the place of the one given.
+                // OVERRIDING USER VALUE: the sequence's value replaces the one given.
                 Some(_) if overriding == Some(false) && column.is_identity() => {
                     bound.push(self.default_value(column)?);
                 }

@@ -1,6 +1,6 @@
 //! Variables of routines, as statements inside their bodies name them.
 //!
-//! A variable becomes a parameter of the statement; the binder notes which variable each parameter stands for.
+//! A variable becomes a parameter of the statement; the binder notes the variable of each parameter.
 //!
 //! Source: PostgreSQL 15, `pl_comp.c` (`resolve_column_ref`, `plpgsql_post_column_ref`).
 

@@ -1,7 +1,7 @@
-//! Views that can be written: what a statement on a view means for the table below it.
+//! Updatable views: a statement on a view becomes one on the table below it.
 //!
-//! A view is writable if its query reads one table, or one writable view, row by row. Its relation stands for the table's
-//! rows: columns of the view are expressions over them, and its conditions are the statement's, too.
+//! A view is writable if its query reads one table, or one writable view, row by row. Its relation represents the
+//! table's rows: columns of the view are expressions over them, and its conditions are the statement's, too.
 //!
 //! Source: PostgreSQL 15, `view_query_is_auto_updatable` and `rewriteTargetView` in `rewriteHandler.c`.
 //!
@@ -32,7 +32,7 @@ use crate::types::{Type, Value};
 /// The target of a statement that writes.
 pub(crate) struct Written {
     pub table: Arc<Table>,
-    /// The table's relation in the statement; none: it has none yet.
+    /// The table's relation in the statement; `None` if it has none yet.
     pub target: Option<RelationId>,
     /// The view, if it is one.
     pub view: Option<Rc<WrittenView>>,
@@ -75,7 +75,7 @@ fn table_column(expr: &BoundExpr) -> Option<usize> {
     }
 }
 
-/// Those of a view's columns that are columns of its table, with these.
+/// The columns of a view that are columns of its table, each with that column.
 fn plain_columns(columns: &[BoundExpr]) -> Vec<(usize, usize)> {
     columns.iter().enumerate().filter_map(|(at, expr)| Some((at, table_column(expr)?))).collect()
 }
@@ -113,7 +113,7 @@ struct Parts {
 }
 
 impl Binder<'_> {
-    /// The table below a view, and what the view makes of it.
+    /// The table below a view, and the view's columns and conditions over it.
     pub fn written_view(
         &mut self,
         view: &Arc<View>,
@@ -240,7 +240,7 @@ impl Binder<'_> {
         Ok(checks)
     }
 
-    /// Makes what is written visible under its name or alias, in the statement's own scope.
+    /// Makes the target visible under its name or alias, in the statement's own scope.
     pub fn written_entry(&mut self, written: &Written, alias: Option<&Name>) -> (RelationId, Entry) {
         let Written { table, view, .. } = written;
         let target = written.target.unwrap_or_else(|| self.new_relation());
@@ -277,7 +277,7 @@ impl Binder<'_> {
         }
     }
 
-    /// The relation that stands for the rows that are written, for a statement that reads them.
+    /// The relation that represents the rows that are written, for a statement that reads them.
     pub fn written_relation(&mut self, written: &Written, target: RelationId) -> Result<()> {
         let columns = table_columns(&written.table);
         let kind = RelationKind::Table(written.table.clone());

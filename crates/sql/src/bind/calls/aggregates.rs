@@ -1,4 +1,4 @@
-//! Calls of aggregates: where they may stand, to which query they belong, and their arguments and order.
+//! Calls of aggregates: the places that allow them, the query that they belong to, and their arguments and order.
 
 use super::ResolvedCall;
 use crate::bind::binder::Binder;
@@ -10,7 +10,7 @@ use crate::functions::{AggregateKind, FunctionKind};
 use crate::parse::syntax::{At, Call};
 
 impl Binder<'_> {
-    /// An aggregate call: it goes into the list of the query that it belongs to.
+    /// An aggregate call: it is added to the list of the query that it belongs to.
     pub(super) fn aggregate_call(&mut self, call: &Call, at: At) -> Result<BoundExpr> {
         let level = self.scopes.len().saturating_sub(1);
         self.scope();
@@ -21,8 +21,8 @@ impl Binder<'_> {
         self.place_aggregate(aggregate, owner, nested, at)
     }
 
-    /// Puts an aggregate into the list of the query at a level, the innermost one unless its arguments say otherwise.
-    /// `nested`: whether the call stands in the arguments of another aggregate.
+    /// Puts an aggregate into the list of the query at a level, the innermost one unless its arguments decide
+    /// otherwise. `nested`: true if the call is in the arguments of another aggregate.
     pub(in crate::bind) fn place_aggregate(
         &mut self,
         aggregate: BoundAggregate,
@@ -58,7 +58,7 @@ impl Binder<'_> {
         self.error(at, SqlState::GROUPING_ERROR, "aggregate function calls cannot be nested")
     }
 
-    /// The aggregate itself, and the level of the query that it belongs to, if its arguments say so.
+    /// The aggregate itself, and the level of the query that it belongs to, if its arguments decide it.
     fn aggregate(&mut self, call: &Call, at: At) -> Result<(BoundAggregate, Option<usize>)> {
         let name = call.name.last();
         if call.star && !call.args.is_empty() {
@@ -127,7 +127,7 @@ impl Binder<'_> {
 
     /// Settles the grouping of the arguments of an aggregate that belongs to a level: direct arguments must be grouped
     /// there, and may name no column of a query inside it; the others, which were bound when the levels' subqueries had
-    /// named so many columns, need not be.
+    /// named `named` columns, need not be.
     pub(in crate::bind) fn settle_arguments(
         &mut self,
         owner: Option<usize>,

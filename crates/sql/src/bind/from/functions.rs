@@ -13,7 +13,7 @@ use crate::parse::syntax::{Alias, At, Call, ColumnOfFunction};
 use crate::types::{Type, Value};
 
 impl Binder<'_> {
-    /// Functions in FROM: each may name columns of what stands to its left.
+    /// Functions in FROM: each may name columns of items to its left.
     pub(super) fn function_item(
         &mut self,
         calls: &[(Call, Vec<ColumnOfFunction>)],

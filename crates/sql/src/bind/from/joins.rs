@@ -24,7 +24,7 @@ impl Binder<'_> {
         let nulls_left = outer(matches!(kind, JoinType::Right | JoinType::Full));
         let nulls_right = outer(matches!(kind, JoinType::Left | JoinType::Full));
         let left = self.in_place(nulls_left, |binder| binder.bind_item(left))?;
-        // What stands to the left may be named by LATERAL on the right.
+        // LATERAL on the right may name items to the left.
         let before = self.scope().entries.len();
         self.scope().entries.extend(left.entries.iter().cloned());
         let right_item = self.in_place(nulls_right, |binder| binder.bind_item(right));
@@ -87,7 +87,7 @@ impl Binder<'_> {
         on
     }
 
-    /// USING and NATURAL: the joined columns come first, once.
+    /// USING and NATURAL: the joined columns are first, once.
     fn join_using(
         &mut self,
         mut left: Vec<Entry>,

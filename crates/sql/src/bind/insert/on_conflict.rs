@@ -1,4 +1,4 @@
-//! ON CONFLICT: the indexes that decide a conflict, and what is done then.
+//! ON CONFLICT: the indexes that decide a conflict, and the action taken then.
 
 use std::sync::Arc;
 
@@ -156,7 +156,7 @@ impl Binder<'_> {
         self.error(at, SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
     }
 
-    /// An expression of the statement's over the row that it writes.
+    /// An expression over the row that the statement writes.
     fn target_expression(
         &mut self,
         expr: &Expr,

@@ -129,7 +129,7 @@ impl Binder<'_> {
         Ok(query)
     }
 
-    /// ORDER BY behind a set operation names result columns only.
+    /// ORDER BY after a set operation names result columns only.
     fn sort_by_column(&self, expr: &Expr, columns: &[BoundColumn]) -> Result<usize> {
         if let Some(position) = self.ordinal(expr, columns.len(), Clause::OrderBy)? {
             return Ok(position);

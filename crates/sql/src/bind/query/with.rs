@@ -259,7 +259,8 @@ impl Binder<'_> {
     }
 }
 
-/// The expressions of a WITH RECURSIVE so that each stands behind those that it names, as far as none needs itself by another.
+/// The expressions of a WITH RECURSIVE so that each follows those that it names, as far as none needs itself by
+/// another.
 fn in_order(ctes: &[Cte]) -> Vec<&Cte> {
     let mut waiting: Vec<&Cte> = ctes.iter().collect();
     let mut ordered = Vec::with_capacity(ctes.len());

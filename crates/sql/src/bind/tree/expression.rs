@@ -1,7 +1,7 @@
 //! Bound expressions.
 //!
 //! Invariants: [`BoundExpr::ty`] is the type of the value that the expression evaluates to, whatever the row; the
-//! arguments of a call have exactly the types that the function's entry takes, because the binder inserts the casts.
+//! arguments of a call have exactly the types of the function's entry, because the binder inserts the casts.
 
 use std::sync::Arc;
 
@@ -23,8 +23,8 @@ pub(crate) enum BoundExpr {
     Column { relation: RelationId, column: usize, ty: Type },
     /// An entry of the query's `group_by`; above the grouping only.
     Group { number: usize, ty: Type },
-    /// An entry of the query's `aggregates`. `relation` is none; a subquery that names an outer query's aggregate
-    /// refers to it through `query`, the id of the query that owns the list.
+    /// An entry of the `aggregates` of `query`, the query that owns the list: a subquery may name an outer query's
+    /// aggregate.
     Aggregate { query: RelationId, number: usize, ty: Type },
     /// An entry of the query's `windows`; in targets only.
     Window { number: usize, ty: Type },
@@ -133,13 +133,13 @@ pub(crate) enum SubqueryKind {
     Exists,
     /// The one column of the one row, or NULL if there is none; an error (21000) if there are more.
     Scalar { ty: Type },
-    /// Column `number` of the one row, NULL if there is none: one of the columns of `SET (a, b) = (SELECT …)`.
+    /// The column `number` of the one row, NULL if there is none: one of the columns of `SET (a, b) = (SELECT …)`.
     ScalarField { number: usize, ty: Type },
     /// The one column of all rows as an array.
     Array { ty: Type },
     /// `left operator ANY/ALL (query)`; one operator for each column of the query, whose columns already have the
-    /// operators' types. With several columns the comparison of a row is true when all operators say so
-    /// (`=`, as in `(a, b) IN (SELECT …)`).
+    /// operators' types. With several columns the comparison of a row is true when all operators return true (`=`, as
+    /// in `(a, b) IN (SELECT …)`).
     Quantified { left: Vec<BoundExpr>, operators: Vec<&'static Function>, quantifier: Quantifier },
 }
 

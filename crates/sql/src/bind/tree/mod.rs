@@ -1,4 +1,4 @@
-//! The bound tree: what the binder makes of a statement, and what the planner and the executor read.
+//! The bound tree: the result of the binder, and the input of the planner and the executor.
 //!
 //! Invariants: every name is resolved (a column is a relation of the statement and a position in it), every expression
 //! knows its type, every function and operator is an entry of the tables in `functions`, and every conversion between

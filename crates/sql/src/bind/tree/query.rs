@@ -43,7 +43,7 @@ pub(crate) struct BoundQuery {
     pub ctes: Vec<BoundCte>,
     /// The source of the rows.
     pub body: QueryBody,
-    /// By which targets rows are sorted.
+    /// The targets by which rows are sorted.
     pub order_by: Vec<BoundSort>,
     /// Maximum number of rows, a bigint; NULL: all.
     pub limit: Option<BoundExpr>,
@@ -150,10 +150,10 @@ pub(crate) struct SortKey {
     pub nulls_first: bool,
 }
 
-/// A relation and what it consists of.
+/// A relation and its properties.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct BoundRelation {
-    /// By which columns name it.
+    /// The id by which columns name it.
     pub id: RelationId,
     /// Its name in the statement, for EXPLAIN and messages.
     pub name: String,
@@ -223,7 +223,7 @@ pub(crate) enum JoinKind {
 /// A common table expression.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct BoundCte {
-    /// By which relations name it.
+    /// The id by which relations name it.
     pub id: CteId,
     /// Its name.
     pub name: String,
@@ -259,7 +259,7 @@ pub(crate) struct BoundAggregate {
     pub args: Vec<BoundExpr>,
     /// True if equal arguments count once.
     pub distinct: bool,
-    /// In which order rows are fed; for ordered-set aggregates the WITHIN GROUP clause.
+    /// The order in which rows are fed; for ordered-set aggregates the WITHIN GROUP clause.
     pub order_by: Vec<SortKey>,
     /// The condition on rows that are fed.
     pub filter: Option<BoundExpr>,
@@ -308,7 +308,7 @@ pub(crate) struct Frame {
     pub exclusion: FrameExclusion,
 }
 
-/// In what a frame's offsets are counted.
+/// The unit in which a frame's offsets are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FrameUnit {
     Rows,
