@@ -122,7 +122,7 @@ impl Protocol for Canary {
                 if !alone && !reads.still_holds(|_| false, seen) {
                     return Err(CommitFailure::Conflict);
                 }
-                // Others have time to come in between.
+                // Other threads have time to commit in between.
                 thread::yield_now();
                 attempt.commit(&InOrder, |_| true)
             }

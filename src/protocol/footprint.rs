@@ -23,7 +23,7 @@ pub(crate) enum Mode {
 /// The part of a key that chooses its partition or dataset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Routed {
-    /// None: the key does not contain all routing columns.
+    /// None, because the key does not contain all routing columns.
     #[default]
     Unknown,
     /// A prefix of this many bytes: its first component.

@@ -36,7 +36,7 @@ pub(crate) const CHECKS: TableId = 6;
 pub(crate) const FOREIGN_KEYS: TableId = 7;
 /// The table of named change feeds.
 pub(crate) const FEEDS: TableId = 8;
-/// The table of the tables that have come in other tables' place.
+/// The table of the tables that have replaced others.
 pub(crate) const SUCCESSORS: TableId = 9;
 /// The table of identity columns.
 pub(crate) const IDENTITIES: TableId = 10;

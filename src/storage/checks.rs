@@ -27,7 +27,7 @@ struct Check {
 }
 
 impl Checks {
-    /// The checks of a definition that has been validated; none: it has none.
+    /// The checks of a definition that has been validated; `None` if it has none.
     pub(crate) fn of(definition: &TableDefinition) -> Option<Checks> {
         let mut only_bounds = true;
         let check = |check: &crate::storage::definition::CheckDefinition| {
@@ -61,7 +61,7 @@ impl Checks {
         })
     }
 
-    /// The checks of a definition that another one of the table does not have; none: it has all.
+    /// The checks of a definition that another one of the table does not have; `None` if it has all.
     pub(crate) fn of_new(definition: &TableDefinition, before: &TableDefinition) -> Option<Checks> {
         let mut new = definition.clone();
         new.checks.retain(|check| !before.checks.contains(check));

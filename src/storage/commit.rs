@@ -319,7 +319,8 @@ fn nothing_pending<'a>(
     arena.try_alloc_slice_fill_iter(records).map_err(|_| Refused::of(bytes))
 }
 
-/// Installs what each record becomes. Nothing here can fail. Whether an index that is being built must catch up with it.
+/// Installs each record's change. Nothing here can fail. Returns true if an index that is being built must catch up with
+/// it.
 #[inline]
 fn install_all<T: WriteLocking>(
     (store, worker_context): (&Store, &WorkerContext),
@@ -347,7 +348,8 @@ fn install_all<T: WriteLocking>(
     is_noted
 }
 
-/// Enters the commit section; a transaction that changes the schema closes the gate for it. Whether it has closed it.
+/// Enters the commit section; a transaction that changes the schema closes the gate for it. Returns true if it has
+/// closed it.
 #[inline]
 fn enter(store: &Store, published: &Published, alone: bool, workspace: &Workspace) -> bool {
     let closes = !alone && !workspace.schema.is_empty();

@@ -52,9 +52,10 @@ pub(crate) struct Link<T = Arc<TableCore>> {
     pub(crate) columns: Box<[usize]>,
     /// The columns of the parent, in the same order.
     pub(crate) referenced: Box<[usize]>,
-    /// The parent's index in which referenced values are unique; none: the transaction that adds it has not committed.
+    /// The parent's index in which referenced values are unique; `None` while the transaction that adds it has not
+    /// committed.
     pub(crate) parent_index: Option<LinkIndex>,
-    /// The child's index that begins with the foreign key; none: as above.
+    /// The child's index that begins with the foreign key; `None` as above.
     pub(crate) child_index: Option<LinkIndex>,
 }
 
@@ -169,8 +170,8 @@ impl Link<()> {
 }
 
 impl Link {
-    /// The parent's index in which referenced values are unique, and the key there of the row that has these; none: it has no
-    /// such index yet.
+    /// The parent's index in which referenced values are unique, and the key there of the row that has these; `None` if it
+    /// has no such index yet.
     ///
     /// # Errors
     /// A value that fits no key.
@@ -185,10 +186,10 @@ impl Link {
     }
 
     /// The child's index that begins with the foreign key, and the beginning there of the keys of all rows that refer to
-    /// these values; none: as above.
+    /// these values; `None` as above.
     ///
     /// # Errors
-    /// As [`parent_key`](Self::parent_key).
+    /// Same errors as [`parent_key`](Self::parent_key).
     pub(crate) fn child_prefix(&self, values: &[ValueRef<'_>]) -> Result<Option<(KeyIndex, EncodedKey)>> {
         let Some(LinkIndex { index, places }) = &self.child_index else { return Ok(None) };
         let values = in_order(values, places);
@@ -199,10 +200,10 @@ impl Link {
         Ok(Some((*index, prefix)))
     }
 
-    /// These columns' values of a row, comparable with those of the other side; none: one of them is NULL.
+    /// These columns' values of a row, comparable with those of the other side; `None` if one of them is NULL.
     ///
     /// # Errors
-    /// As [`parent_key`](Self::parent_key).
+    /// Same errors as [`parent_key`](Self::parent_key).
     pub(crate) fn encoded(&self, columns: &[usize], row: &[ValueRef<'_>]) -> Result<Option<Box<[u8]>>> {
         let mut key = EncodedKey::new();
         for (&column, &referenced) in columns.iter().zip(&self.referenced) {

@@ -130,8 +130,8 @@ impl LiveScan {
 }
 
 impl Copier<'_> {
-    /// Appends copies of some more records to `out`, until it has about `bytes_max` bytes at most. Whether there may be
-    /// more: the scan has ended when it says no.
+    /// Appends copies of some more records to `out`, until it has about `bytes_max` bytes at most. Returns true if
+    /// there may be more, and false at the end of the scan.
     ///
     /// # Errors
     /// The system refuses the memory: the copy is of no use.
@@ -244,7 +244,7 @@ impl Rows {
     }
 }
 
-/// Copies a present record's row; gives back its stamp and, if it is split, the first epoch of the split phase.
+/// Copies a present record's row; returns its stamp and, if it is split, the first epoch of the split phase.
 fn read(
     store: &Store,
     layout: &RowLayout,

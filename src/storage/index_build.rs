@@ -75,9 +75,9 @@ const MAX_DOUBLINGS: u32 = 12;
 /// A row that the transaction which commits an index writes itself.
 pub(crate) struct OwnWrite {
     pub(crate) key: Box<[u8]>,
-    /// The row before; none: there was none.
+    /// The row before; `None` if there was none.
     pub(crate) before: Option<Vec<u64>>,
-    /// The row afterwards; none: it is deleted.
+    /// The row afterwards; `None` if it is deleted.
     pub(crate) after: Option<Vec<u64>>,
 }
 
@@ -137,7 +137,7 @@ impl IndexBuild {
     /// Puts all rows into the indexes, beside writers.
     ///
     /// # Errors
-    /// As [`catch_up`](Self::catch_up).
+    /// Same errors as [`catch_up`](Self::catch_up).
     pub(crate) fn fill(&self, store: &Store) -> Result<()> {
         let mut place = Some(ScanPlace::Start);
         let mut pages = 0;
@@ -202,7 +202,8 @@ impl IndexBuild {
     /// it writes are held and not installed. `stamp`: that of index records for them.
     ///
     /// # Errors
-    /// As [`catch_up`](Self::catch_up); or too many notes have gathered: see [`take_behind`](Self::take_behind).
+    /// Same errors as [`catch_up`](Self::catch_up); or too many notes have gathered: see
+    /// [`take_behind`](Self::take_behind).
     pub(crate) fn finish(&self, own: &[OwnWrite], stamp: Stamp, guard: &Guard) -> Result<()> {
         let state = &mut *self.wait_for_few()?;
         let own_keys = own.iter().map(|own| &*own.key).collect();

@@ -198,7 +198,7 @@ impl PrivateSchema {
     }
 
     /// A share in a table that the transaction may use, or in the inside of an index; and whether others may insert the same
-    /// keys. None: it is the schema's in force.
+    /// keys. `None` if it is the schema's in force.
     ///
     /// # Errors
     /// The transaction has dropped or changed the table.

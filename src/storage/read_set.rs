@@ -67,8 +67,8 @@ impl ReadSet {
         self.phase = 0;
     }
 
-    /// Notes that the row of a split record was read, and which split phase said what of it is hidden; none: it was over,
-    /// or had not quite begun. A record's word does not tell split phases apart in which it was not changed.
+    /// Notes that the row of a split record was read, and the split phase in which its columns are hidden; `None` if that
+    /// was over, or had not quite begun. A record's word does not tell split phases apart in which it was not changed.
     pub(crate) fn note_phase(&mut self, phase: Option<u64>) {
         let phase = phase.unwrap_or(NEVER);
         self.phase = if self.phase == 0 || self.phase == phase { phase } else { NEVER };

@@ -138,7 +138,7 @@ const PREFETCHED_LINES: usize = 6;
 #[inline(always)]
 unsafe fn copy_words(from: &[AtomicU64], to: *mut u64) {
     /// # Safety
-    /// As for [`copy_words`].
+    /// Same duties as for [`copy_words`].
     #[inline(always)]
     unsafe fn copy_turn<const TURN: usize>(words: &[AtomicU64; TURN], to: *mut u64) -> *mut u64 {
         for (at, word) in words.iter().enumerate() {
@@ -215,7 +215,7 @@ impl<'g> Record<'g> {
         }
     }
 
-    /// Copies the row and gives back its word; the two belong together. A record whose word says that it is absent
+    /// Copies the row and returns its word; the two belong together. A record whose word says that it is absent
     /// or dead is not copied.
     ///
     /// Optimistic: it copies between two reads of the word, and again if an install was under way. The first read
@@ -281,7 +281,7 @@ impl<'g> Record<'g> {
         }
     }
 
-    /// Copies the row into an arena, and gives back its word, if it can be had in one look: the record is unlocked, it is
+    /// Copies the row into an arena, and returns its word, if it can be had in one look: the record is unlocked, it is
     /// there with all of this many words, and shows no bit of the protocol's. The argument: as for [`read`](Self::read).
     #[inline(always)]
     pub(crate) fn read_at_once(self, row_words: usize, arena: &Bump) -> Option<(u64, &[u64])> {

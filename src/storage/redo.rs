@@ -51,7 +51,7 @@ const NULL: u8 = 0;
 const VALUE: u8 = 1;
 const OPERANDS: u8 = 2;
 
-/// Leaves room for a transaction's head; gives back where it begins.
+/// Leaves room for a transaction's head; returns its offset.
 pub(crate) fn begin(out: &mut Vec<u8>) -> usize {
     let start = out.len();
     out.extend_from_slice(&[0; HEAD_BYTES]);
@@ -154,7 +154,7 @@ pub(crate) fn append_numbers(
 }
 
 /// # Safety
-/// As for [`append_change`].
+/// Same duties as for [`append_change`].
 unsafe fn append_column(out: &mut Vec<u8>, writes: &WriteSet, position: usize, column: usize, image: &[u64]) {
     let layout = writes.touched()[position].table().layout();
     number(out, column as u64);
@@ -234,7 +234,7 @@ pub(crate) enum LoggedChange {
     Row,
     /// Some columns are set.
     Columns,
-    /// The record goes.
+    /// The record is deleted.
     Gone,
 }
 

@@ -103,7 +103,7 @@ impl Tools {
 /// the transaction that made the table would have been replayed before; so it is older, and the catalog has all rows.
 ///
 /// A change of a later version than the table's comes behind the one which has added columns, and whose rows in the catalog
-/// were replayed before, because the catalog is where changes are handed on.
+/// were replayed before, because changes of the catalog are replayed before any that follow them are passed on.
 fn table_of(store: &Store, (id, version): (u32, u64)) -> Result<Arc<TableCore>> {
     if let Some(table) = store.table(id) {
         return match table.row_version() >= version {
@@ -259,8 +259,8 @@ pub(crate) fn derive_index_records(
     Ok(())
 }
 
-/// Puts a row's record into an index that no other thread uses: the row's primary key, and its stamp. Whether the place was free,
-/// or the row's own.
+/// Puts a row's record into an index that no other thread uses: the row's primary key, and its stamp. Returns true if the place
+/// was free, or the row's own.
 ///
 /// # Errors
 /// No memory.

@@ -98,7 +98,8 @@ pub(crate) struct Walk {
 }
 
 impl RetiredTables {
-    /// A table that no transaction will use any more, once those that have begun end. `successor`: what has come in its place.
+    /// Retires a table that no transaction will use any more, once those that have begun end. `successor`: its
+    /// replacement.
     pub(crate) fn retire(&self, table: &Arc<TableCore>, successor: Option<&TableCore>, epoch: u64) {
         let kept = successor.filter(|successor| successor.id() == table.id());
         let is_kept = |index: &Arc<TableCore>| {
@@ -210,7 +211,8 @@ impl RetiredTables {
         }
     }
 
-    /// Waits until tables are retired, or for this time where one is given. Whether the thread that frees memory is to end.
+    /// Waits until tables are retired, or for this time where one is given. Returns true if the thread that frees memory is
+    /// to end.
     pub(crate) fn wait(&self, time: Option<Duration>) -> bool {
         let mut state = self.state.lock();
         let is_new = |leaving: &Leaving| matches!(leaving.stage, Stage::New);

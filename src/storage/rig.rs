@@ -126,7 +126,7 @@ impl Rig {
         self.commit_if(|| true, writes)
     }
 
-    /// Seals the present epoch, and gives back its redo as a log group has it.
+    /// Seals the present epoch, and returns its redo as a log group has it.
     pub(crate) fn seal(&self) -> Vec<u8> {
         let worker_contexts = self.store.worker_contexts();
         let epoch = self.store.epochs().advance();

@@ -18,7 +18,7 @@ impl TableCore {
     }
 
     /// The encoded routing columns of a key that has `components` components, in the order in which the definition names
-    /// them; `None`: the key does not contain all of them.
+    /// them; `None` if the key does not contain all of them.
     pub(crate) fn routing_fields(&self, key: &[u8], components: usize) -> Option<EncodedKey> {
         let definition = self.definition();
         let mut ends: SmallVec<[usize; 8]> = smallvec![0];

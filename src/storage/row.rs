@@ -215,7 +215,7 @@ impl RowLayout {
         words[position / 64] >> (position % 64) & 1 == 1
     }
 
-    /// The first word of a column's value; none: it is NULL.
+    /// The first word of a column's value; `None` if it is NULL.
     #[inline]
     pub(crate) fn first_word(&self, words: &[u64], position: usize) -> Option<i64> {
         if self.is_null(words, position) {
@@ -356,7 +356,7 @@ impl RowLayout {
     /// for them, where they have another form.
     ///
     /// # Errors
-    /// As [`checked`](Self::checked); too long together.
+    /// Same errors as [`checked`](Self::checked); or the values are too long together.
     pub(crate) fn checked_row<'s, 'v>(
         &self,
         values: &'s [ValueRef<'v>],
@@ -510,7 +510,7 @@ impl RowLayout {
     /// Every value of a row, owned.
     ///
     /// # Safety
-    /// As for [`RowLayout::value`].
+    /// Same duties as for [`RowLayout::value`].
     pub(crate) unsafe fn values(&self, words: &[u64]) -> Vec<Value> {
         // SAFETY: the caller's promise.
         (0..self.columns.len()).map(|position| unsafe { self.value(words, position) }.to_value()).collect()

@@ -34,7 +34,7 @@ const LITTLE: usize = CHUNK_BYTES / 8;
 /// Free memory of this length is a span: each record that is cut from a chunk has room in it.
 const SPAN_BYTES_MIN: usize = CHUNK_BYTES / 4;
 /// Free memory is joined when tables have left this part of all free records since the last time: each time takes as long as
-/// there are free records, however few come in.
+/// there are free records, however few were added.
 const UNJOINED_PART: usize = 16;
 /// With fewer free records free memory is joined for a dropped table only.
 const JOINED_RECORDS_MIN: usize = if cfg!(any(test, heddle_model)) { 1 << 10 } else { 1 << 16 };
@@ -352,11 +352,11 @@ impl Slabs {
         self.joined_at.0.store((2 * left).max(JOINED_RECORDS_MIN), Ordering::Relaxed);
     }
 
-    /// Takes back the memory of many records, a table's. Once enough have come, they become spans with all neighbors that are
+    /// Takes back the memory of many records, a table's. Once there are enough, they become spans with all neighbors that are
     /// free, too, and the pages of these go back to the system.
     ///
     /// # Safety
-    /// As for [`free`](Self::free), of each record.
+    /// Same duties as for [`free`](Self::free), of each record.
     pub(crate) unsafe fn free_all(&self, records: Vec<RecordPointer>) {
         // Relaxed: recent numbers are enough.
         let unjoined = self.unjoined.fetch_add(records.len(), Ordering::Relaxed) + records.len();

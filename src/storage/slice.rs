@@ -99,13 +99,13 @@ impl Slice {
         if let Merged::Int(int) = self.merged { Some(int) } else { None }
     }
 
-    /// Sets the merged operand of an integer column; none: the slice is untouched.
+    /// Sets the merged operand of an integer column; `None` for an untouched slice.
     #[inline]
     pub(crate) fn set_int(&mut self, int: Option<i64>) {
         self.merged = int.map_or(Merged::Untouched, Merged::Int);
     }
 
-    /// The merged operand; none: nothing is to be applied.
+    /// The merged operand; `None` if nothing is to be applied.
     #[inline]
     pub(crate) fn value(&self) -> Option<ValueRef<'_>> {
         match &self.merged {

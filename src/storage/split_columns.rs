@@ -92,7 +92,7 @@ impl Totals {
         self.highest = Stamp::ZERO;
     }
 
-    /// Puts an operand into a slice, if it fits; gives back what the slice was before.
+    /// Puts an operand into a slice, if it fits; returns the former slice.
     #[inline]
     pub(crate) fn take(
         &mut self,
@@ -168,7 +168,7 @@ impl Slices {
     /// Makes the totals ready for this phase, if they are of another one.
     ///
     /// # Safety
-    /// As for [`totals`](Self::totals).
+    /// Same duties as for [`totals`](Self::totals).
     #[inline]
     #[allow(clippy::mut_from_ref)]
     pub(crate) unsafe fn enter(&self, set: &SplitSet) -> &mut Totals {
@@ -253,7 +253,7 @@ impl Slices {
     /// Notes that a call's room is used by the part of the stamp's epoch.
     ///
     /// # Safety
-    /// As for [`log`](Self::log).
+    /// Same duties as for [`log`](Self::log).
     pub(crate) unsafe fn count(&self, charged: usize, stamp: Stamp) {
         // SAFETY: the caller's promise.
         let part = unsafe { &mut *self.parts[(stamp.epoch() & 1) as usize].get() };

@@ -187,7 +187,7 @@ impl Store {
     /// The next value of the sequence of an identity column.
     ///
     /// # Errors
-    /// As [`IdentityValues::next`].
+    /// Same errors as [`IdentityValues::next`].
     pub(crate) fn next_identity(&self, sequence: &str) -> Result<i64> {
         let values = self.identity_values.get().ok_or(Error::Closed)?;
         values.clone().next(self, sequence)
@@ -239,7 +239,7 @@ impl Store {
         self.tables.read().get(&id).cloned()
     }
 
-    /// The table of this number, also if it was dropped or another one has come in its place.
+    /// The table of this number, also if it was dropped or replaced by another one.
     pub(crate) fn table_ever(&self, id: TableId) -> Option<Arc<TableCore>> {
         self.table(id).or_else(|| self.retired.find(id))
     }

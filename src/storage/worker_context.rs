@@ -236,7 +236,7 @@ impl WorkerContext {
         std::mem::take(&mut *self.deleted.lock())
     }
 
-    /// Changes the slot's state from one to another. Whether it was in that one.
+    /// Changes the slot's state from one to another. Returns true if it was in that one.
     #[inline]
     fn change_state(&self, from: u32, to: u32) -> bool {
         // SeqCst, where it fails, too: a waiter looks at all states after it has counted itself (see the module's

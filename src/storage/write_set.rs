@@ -44,7 +44,7 @@ const FILTER_MULTIPLIER: u64 = 0x61C8_8647;
 pub(crate) struct WriteSet {
     touched: Vec<Touched>,
     writes: Vec<Write>,
-    /// The words of rows that come in; long values lie in `bytes` (see `row::aside`).
+    /// The words of inserted rows; long values lie in `bytes` (see `row::aside`).
     words: Vec<u64>,
     bytes: Vec<u8>,
     /// The positions of records among those touched, if these are more than a few.
@@ -88,7 +88,7 @@ struct Write {
 enum Kind {
     /// A whole row, whose words begin here.
     Insert { words: u32 },
-    /// The record goes.
+    /// The record is deleted.
     Delete,
     /// A column gets a value.
     Set { column: u16, value: Stored },
@@ -143,7 +143,7 @@ pub(crate) struct Mark {
 pub(crate) enum WriteView<'w> {
     /// A whole row is inserted.
     Insert,
-    /// The record goes.
+    /// The record is deleted.
     Delete,
     /// A column gets a value.
     Set { column: usize },
@@ -267,8 +267,8 @@ impl WriteSet {
         Mark { writes: self.writes.len(), last: self.writes.last().map_or(0, |write| write.number) }
     }
 
-    /// Takes back every write made since the mark. Whether the mark still holds: where writes before it have been
-    /// taken back, nothing is done, since it may lie in the middle of another statement's writes by now.
+    /// Takes back every write made since the mark. Returns true if the mark still holds: where writes before it have
+    /// been taken back, nothing is done, since it may lie in the middle of another statement's writes by now.
     pub(crate) fn truncate(&mut self, mark: Mark) -> bool {
         let before = mark.writes.checked_sub(1).map(|last| self.writes.get(last));
         if before.is_some_and(|write| write.is_none_or(|write| write.number != mark.last)) {
@@ -354,8 +354,8 @@ impl WriteSet {
         self.push(table, record, Kind::Insert { words: start as u32 });
     }
 
-    /// Puts a row together that may come in, ahead of its record; `None`: it is not a usual one, or not one for this table.
-    /// Either [`insert_composed`](Self::insert_composed) or [`discard`](Self::discard) follows, or the writes are
+    /// Composes a row that may be inserted, ahead of its record; `None` if it is not a usual one, or not one for this
+    /// table. Either [`insert_composed`](Self::insert_composed) or [`discard`](Self::discard) follows, or the writes are
     /// taken back; until then the set is not cleared.
     pub(crate) fn compose(&mut self, layout: &RowLayout, values: &[ValueRef<'_>]) -> Option<Composed> {
         let composed = Composed { words: self.words.len() as u32, bytes: self.bytes.len() as u32 };
@@ -389,7 +389,7 @@ impl WriteSet {
         if is_new { self.push_first(table, record, kind) } else { self.push(table, record, kind) }
     }
 
-    /// Buffers: the record goes.
+    /// Buffers a delete of the record.
     pub(crate) fn delete(&mut self, table: &TableCore, record: RecordPointer) {
         self.push(table, record, Kind::Delete);
     }
@@ -617,8 +617,8 @@ impl WriteSet {
         Ok(effect)
     }
 
-    /// Looks at the writes to the record at `position`, in order, for as long as `visit` says so. Whether it did to the
-    /// end.
+    /// Looks at the writes to the record at `position`, in order, for as long as `visit` says so. Returns true if it
+    /// did to the end.
     #[inline]
     pub(crate) fn visit<'w>(&'w self, position: usize, mut visit: impl FnMut(WriteView<'w>) -> bool) -> bool {
         self.chain(position).all(|kind| {

@@ -85,19 +85,19 @@ pub(crate) enum Reading {
     ByRead,
 }
 
-/// Copies a part of a record as the protocol has it read, and gives back the word that it was read under.
+/// Copies a part of a record as the protocol has it read, and returns the word that it was read under.
 type ReadRecord = for<'a> fn(&Attempt<'a>, Record<'a>, (Part, &RowLayout), &mut [u64]) -> Result<u64>;
 
 /// A protocol's functions for accesses.
 pub(crate) struct Access {
-    /// Called before a key is looked up, with what will be done with it; none: nothing is claimed.
+    /// Called before a key is looked up, with the access that it is claimed for; `None` if nothing is claimed.
     pub(crate) claim: Option<ClaimKey>,
-    /// Called before a range of keys is read; none: nothing is claimed.
+    /// Called before a range of keys is read; `None` if nothing is claimed.
     pub(crate) range: Option<ClaimRange>,
     /// The way in which records that show nothing special are read, or looked for: without a call where possible.
     pub(crate) reading: Reading,
     /// Reads a record into `copy` (empty where only its existence is asked for), notes what the protocol wants to
-    /// know later, and gives back the record's word.
+    /// know later, and returns the record's word.
     pub(crate) read: ReadRecord,
     /// Notes that a key or a range was looked for where this version was found.
     pub(crate) missed: for<'a> fn(&Attempt<'a>, NodeVersion<'a>) -> Result<()>,
@@ -162,8 +162,8 @@ pub(crate) struct Attempt<'a> {
     /// The point up to which reads show the attempt's writes; `None` for all.
     moment: Cell<Option<Mark>>,
     updates_refused: Option<&'a Error>,
-    /// The foreign keys of the schema as the session's transaction that it runs for has it, whose tables it may use; none: it has
-    /// changed nothing of it.
+    /// The foreign keys of the schema as the session's transaction that it runs for has it, whose tables it may use; `None` if it
+    /// has changed nothing of it.
     private: Cell<Option<&'a SchemaLinks>>,
     /// The rows that the running access has changed, while their foreign keys are followed.
     cascade: Cell<Option<Vec<foreign_keys::Change<'a>>>>,

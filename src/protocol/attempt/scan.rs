@@ -33,7 +33,7 @@ pub(crate) struct KeyRange<'a> {
     next: usize,
     /// The point in the call's writes at which the first row was asked for.
     begun: Option<Mark>,
-    /// The rows are shown as they were at this point in the call's writes; none: as they are.
+    /// The rows are shown as they were at this point in the call's writes; `None` to show them as they are.
     moment: Option<Mark>,
     /// The range's number among those that a session notes, if the attempt is a session's.
     in_session: Option<usize>,

@@ -14,7 +14,7 @@ use crate::types::key::{EncodedKey, KeyKind};
 /// The identifier of a lock. In their order every identifier follows its prefixes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Identifier {
-    /// `None`: everything that the executor owns.
+    /// The table; `None` for everything that the executor owns.
     pub(crate) table: Option<TableId>,
     /// The key, or a prefix of the keys.
     pub(crate) key: EncodedKey,
@@ -39,7 +39,7 @@ pub(crate) struct LocalLock {
     /// True if the identifier is a whole key.
     pub(crate) whole: bool,
     pub(crate) exclusive: bool,
-    /// The partition hash; `None`: rows of every executor.
+    /// The partition hash; `None` for rows of every executor.
     pub(crate) partition_hash: Option<u64>,
 }
 
@@ -73,7 +73,7 @@ impl LocalLock {
     }
 }
 
-/// The partition hash of a reference; `None`: its rows can belong to every executor.
+/// The partition hash of a reference; `None` if its rows can belong to every executor.
 #[inline]
 pub(crate) fn partition_hash_of(reference: &Reference) -> Option<u64> {
     match reference.routing {
@@ -97,7 +97,7 @@ pub(crate) fn is_locked(reference: &Reference) -> bool {
     !reference.validated && !is_index_read(reference)
 }
 
-/// The partition hash of rows whose keys have this prefix of `components` components; `None`: all partitions.
+/// The partition hash of rows whose keys have this prefix of `components` components; `None` for all partitions.
 pub(crate) fn partition_hash_of_key(table: &TableCore, key: &[u8], components: usize) -> Option<u64> {
     table.routing_fields(key, components).map(|fields| partition_hash(&fields))
 }

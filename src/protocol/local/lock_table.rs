@@ -102,7 +102,7 @@ struct Entry {
 struct Claim {
     owner: OwnerId,
     exclusive: bool,
-    /// The arrival of the parked request that it belongs to; `None`: it is held.
+    /// The arrival of the parked request that it belongs to; `None` if it is held.
     arrival: Option<u64>,
 }
 

@@ -142,7 +142,7 @@ impl Holding {
     }
 }
 
-/// Nothing is held when a thread goes, however it goes.
+/// Nothing is held when a thread ends, however it ends.
 impl Drop for Holding {
     fn drop(&mut self) {
         self.end();

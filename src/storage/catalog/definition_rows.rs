@@ -97,7 +97,7 @@ fn foreign_key_rows(id: TableId, definition: &TableDefinition) -> impl Iterator<
     })
 }
 
-/// The inverse of `foreign_key_rows`. None: an action is unknown.
+/// The inverse of `foreign_key_rows`. `None` if an action is unknown.
 fn foreign_keys_of(rows: Vec<Vec<Value>>) -> Option<Vec<ForeignKey>> {
     let mut keys: Vec<ForeignKey> = Vec::new();
     for mut row in rows {
@@ -230,7 +230,7 @@ fn read_added_columns(definition: &mut TableDefinition, rows: Vec<Vec<Value>>) -
     Ok(())
 }
 
-/// Gives a definition its identity column. None: it has no such column.
+/// Gives a definition its identity column. `None` if it has no such column.
 fn set_identity(definition: &mut TableDefinition, mut row: Vec<Value>) -> Option<()> {
     let position = if let Value::Int(column) = row[1] { usize::try_from(column).ok()? } else { return None };
     let is_always = row[2] == Value::Bool(true);

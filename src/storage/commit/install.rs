@@ -67,7 +67,7 @@ fn install_words(entry: &Pending<'_>, changed: &[ChangedWord], present: u64) {
 }
 
 /// Keeps the row that the install will change, if an open snapshot may need it, and notes the change, if the table is watched: before
-/// the row changes, and before its word does where the row is deleted (see `Versions::read`). Whether it was noted.
+/// the row changes, and before its word does where the row is deleted (see `Versions::read`). Returns true if it was noted.
 #[cold]
 #[inline(never)]
 pub(super) fn preserve(

@@ -172,7 +172,8 @@ fn lock_contended<T: WriteLocking>(
     if try_to_lock(entry) { Ok(()) } else { wait_for_rival(locking, writes, position, entry) }
 }
 
-/// Locks a record, unless another thread has locked it or it is dead: a dead word is busy, too. Whether it is locked now.
+/// Locks a record, unless another thread has locked it or it is dead: a dead word is busy, too. Returns true if it is
+/// locked now.
 #[inline(always)]
 fn try_to_lock(entry: &mut Pending<'_>) -> bool {
     let word = entry.record.word();

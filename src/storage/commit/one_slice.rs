@@ -76,7 +76,7 @@ fn change_slice(
     stamp.map(|(stamp, _)| stamp)
 }
 
-/// The stamp, and the log space to charge if the store is logged. `None`: the fast path does not apply.
+/// The stamp, and the log space to charge if the store is logged. `None` if the fast path does not apply.
 #[inline(always)]
 fn stamp(
     call: &Committing<'_>,

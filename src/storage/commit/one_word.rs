@@ -131,7 +131,8 @@ fn encode_redo(call: &mut Committing<'_>, record: Record<'_>, change: ChangedWor
     workspace.redo.len() <= workspace.log_credit
 }
 
-/// Appends the redo and installs. Nothing here can fail. Whether an index that is being built must catch up with it.
+/// Appends the redo and installs. Nothing here can fail. Returns true if an index that is being built must catch up
+/// with it.
 #[inline(always)]
 fn install(
     call: &mut Committing<'_>,

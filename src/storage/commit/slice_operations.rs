@@ -134,7 +134,7 @@ impl<'a> Staged<'a> {
         bytes
     }
 
-    /// The commit is sure: the operations stay. `charged`: the room in the log that was charged; none: nothing is
+    /// Keeps the operations: the commit is sure. `charged`: the room in the log that was charged; `None` if nothing is
     /// logged.
     #[inline]
     pub(super) fn keep(

@@ -32,7 +32,7 @@ impl CheckDefinition {
 }
 
 impl TableDefinition {
-    /// Adds a check: no row may come in or change for which the condition is false. NULL passes.
+    /// Adds a check: no row for which the condition is false may be inserted, and none may change to one. NULL passes.
     ///
     /// Conditions are made of columns and constants with `=`, `<>`, `<`, `<=`, `>`, `>=`, `+`, `-`, `*`, `/`, `%`, `AND`, `OR`,
     /// `NOT`, `IS NULL`, `IN`, `BETWEEN`, `LIKE` and `length(…)`, as in SQL. Values of a column that are compared with

@@ -19,10 +19,10 @@ impl<'s> Builds<'s> {
         Builds { store, builds: Vec::new() }
     }
 
-    /// Builds these indexes of a table's next definition, unless there are none. `own_writes`: as for [`IndexBuild::begin`].
+    /// Builds these indexes of a table's next definition, unless there are none. `own_writes`: see [`IndexBuild::begin`].
     ///
     /// # Errors
-    /// As [`IndexBuild::catch_up`].
+    /// Same errors as [`IndexBuild::catch_up`].
     pub(crate) fn add(
         &mut self,
         table: &Arc<TableCore>,
@@ -38,10 +38,10 @@ impl<'s> Builds<'s> {
         Ok(Some(build))
     }
 
-    /// Works off what has gathered.
+    /// Processes the notes that have gathered.
     ///
     /// # Errors
-    /// As [`IndexBuild::catch_up`].
+    /// Same errors as [`IndexBuild::catch_up`].
     pub(crate) fn catch_up(&self) -> Result<()> {
         self.builds.iter().try_for_each(|build| build.catch_up(self.store))
     }

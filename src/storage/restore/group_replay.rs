@@ -127,7 +127,8 @@ fn apply_merged(
     Ok(())
 }
 
-/// Applies the merged operations on one record's columns, unless the record has them. Whether it had them not.
+/// Applies the merged operations on one record's columns, unless the record has them. Returns true if it did not have
+/// them.
 fn apply_merged_change(
     table: &TableCore,
     stamp: Stamp,

@@ -88,7 +88,7 @@ fn write(writer: &mut Writer<'_>, rig: &Rig, calls: &[Change]) {
     }
 }
 
-/// Runs a history; gives back the rig, its groups, and the state after each group.
+/// Runs a history; returns the rig, its groups, and the state after each group.
 fn run(types: &[DataType], calls: &[Vec<Change>]) -> (Rig, Vec<Vec<u8>>, Vec<Rows>) {
     let rig = Rig::new(definition(types));
     let (mut groups, mut states) = (Vec::new(), Vec::new());

@@ -316,7 +316,7 @@ impl RowLayout {
         words
     }
 
-    /// The place of a word of a short record's row; none: it is as it was in the past.
+    /// The place of a word of a short record's row; `None` if it is as it was in the past.
     pub(crate) fn word_of_short<'g>(&'g self, record: Record<'g>, at: usize) -> Option<&'g AtomicU64> {
         let row = record.row();
         match row.get(at) {

@@ -59,7 +59,7 @@ impl RowLayout {
     }
 
     /// Puts a whole row into words that are zero, if all its values are recognized at once as valid for their columns
-    /// ([`ColumnLayout::takes`]). Whether they were: if not, the words and what is aside hold a part of it.
+    /// ([`ColumnLayout::takes`]). Returns true if they were: if not, the words and what is aside hold a part of it.
     pub(crate) fn put_usual_row(
         &self,
         words: &mut [u64],

@@ -63,7 +63,7 @@ impl RowLayout {
         Some(Number { at: column.word as usize, scale, bounds: column.bounds })
     }
 
-    /// A column's integer; `None`: it is NULL, or holds something else.
+    /// A column's integer; `None` if it is NULL, or holds something else.
     #[inline]
     pub(crate) fn int(&self, words: &[u64], position: usize) -> Option<i64> {
         let column = &self.columns[position];

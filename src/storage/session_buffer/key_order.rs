@@ -48,7 +48,7 @@ impl KeyOrder {
         let is_full = self.chunks.get(chunk).is_none_or(|numbers| numbers.len() == CHUNK_KEYS);
         match self.chunks.get_mut(chunk) {
             Some(numbers) if !is_full => numbers.insert(at, number),
-            // Keys often come in in their order: then chunks stay full.
+            // Keys are often inserted in their order: then chunks stay full.
             Some(numbers) if at < numbers.len() => {
                 let mut upper = numbers.split_off(CHUNK_KEYS / 2);
                 match at.checked_sub(CHUNK_KEYS / 2) {
@@ -91,7 +91,7 @@ impl KeyOrder {
         })
     }
 
-    /// The place of a key; or the one at which it would come in, in a chunk that there is, unless there is none.
+    /// The place of a key; or the one at which it would be inserted, in an existing chunk, unless there is none.
     fn place(&self, key: &[u8]) -> Result<Place, Place> {
         if let Some(last) = self.chunks.last()
             && let Some(&greatest) = last.last()

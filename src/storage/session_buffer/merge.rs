@@ -10,8 +10,8 @@ use crate::storage::write_set::CarriedWrite;
 use crate::types::{DataType, Value};
 
 impl SessionBuffer {
-    /// Merges a write to a key into some that were made since the savepoint; `last`: the last one to that key. Whether it was
-    /// merged.
+    /// Merges a write to a key into some that were made since the savepoint; `last`: the last one to that key. Returns true
+    /// if it was merged.
     pub(super) fn merge(
         &mut self,
         (table, last): (u32, u32),
@@ -113,7 +113,7 @@ fn merged_adds(
     }))
 }
 
-/// The value that an operation makes of this one; none: it fails, or the value is a long one.
+/// The value that an operation makes of this one; `None` if it fails, or the value is a long one.
 fn applied(operation: Operation, value: &Value, operand: &Value, data_type: &DataType) -> Option<Value> {
     match operation.apply(value.into(), operand.into(), data_type, &mut Vec::new()).ok()? {
         Applied::Unchanged => Some(value.clone()),

@@ -58,7 +58,7 @@ impl Upkeep {
         self.changed.notify_one();
     }
 
-    /// Waits for something to do; none: there will be nothing more. What transactions wait for comes first.
+    /// Waits for a task; `None` if there will be no more. Tasks that transactions wait for are first.
     pub(super) fn next(&self) -> Option<Task> {
         let mut state = self.state.lock();
         loop {

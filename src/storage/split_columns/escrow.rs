@@ -31,7 +31,7 @@ impl Escrow {
         Escrow { below: AtomicU64::new(below), above: AtomicU64::new(above), parties }
     }
 
-    /// Renews a quota so that this total is within it. Whether enough was left.
+    /// Renews a quota so that this total is within it. Returns true if enough was left.
     #[cold]
     pub(super) fn renew(&self, quota: &mut Quota, total: i64) -> bool {
         if total < quota.0 {

@@ -256,7 +256,7 @@ fn allowance(column: &SplitColumn, parties: usize) -> Allowance {
     }
 }
 
-/// The number as a column of this type holds it in one word; none: it does not.
+/// The number as a column of this type holds it in one word; `None` if it does not.
 #[inline]
 fn number_of(value: ValueRef<'_>, data_type: &DataType) -> Option<i64> {
     match (value, data_type) {

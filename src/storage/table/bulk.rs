@@ -71,7 +71,8 @@ impl<'t> FreshRecords<'t> {
         pointer
     }
 
-    /// Puts all of them into every primary index, up to the first whose key is there already. Whether there was none.
+    /// Puts all of them into every primary index, up to the first whose key is there already. Returns true if there was
+    /// none.
     pub(crate) fn put_in(&mut self, guard: &Guard) -> bool {
         let mut near = Near::nowhere();
         let fresh = self

@@ -57,7 +57,7 @@ impl RangeScan {
         Ok(RangeScan { lower, upper, backward, place })
     }
 
-    /// Appends the next records of the range, present or not. Whether there may be more behind them.
+    /// Appends the next records of the range, present or not. Returns true if there may be more behind them.
     pub(crate) fn page<'g>(
         &mut self,
         table: &'g TableCore,

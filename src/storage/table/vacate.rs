@@ -137,7 +137,7 @@ pub(crate) unsafe fn free_record(layout: &RowLayout, slabs: &Slabs, pointer: Rec
 /// Frees the blocks of a record's row.
 ///
 /// # Safety
-/// As for [`free_record`].
+/// Same duties as for [`free_record`].
 unsafe fn free_blocks(layout: &RowLayout, slabs: &Slabs, pointer: RecordPointer) {
     // SAFETY: the caller's promise.
     let record = unsafe { pointer.as_record() };

@@ -108,7 +108,7 @@ impl Shard {
         self.chains.values().any(|chain| is_one(unsafe { &*chain.table }))
     }
 
-    /// Copies the words of a record's version in this epoch, as this layout has them; gives back the epoch in which it was written.
+    /// Copies the words of a record's version in this epoch, as this layout has them; returns the epoch in which it was written.
     pub(super) fn find(&self, layout: &RowLayout, record: u64, epoch: u64, copy: &mut [u64]) -> Option<u64> {
         let versions = &self.chains.get(&record)?.versions;
         let version = versions.iter().rev().find(|version| version.begin <= epoch && epoch < version.end)?;

@@ -132,7 +132,8 @@ impl Rows {
         Ok(met)
     }
 
-    /// Puts the row that a record had behind those that are there, where there is room for it. Whether it had one.
+    /// Puts the row that a record had behind those that are there, where there is room for it. Returns true if it had
+    /// one.
     fn push(&mut self, versions: &Versions, record: Record<'_>, epoch: u64, met: &mut Met) -> bool {
         let words = self.table.layout().words();
         let place = &mut self.words[self.len * words..][..words];

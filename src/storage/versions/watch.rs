@@ -22,7 +22,7 @@ use crate::storage::record::Record;
 use crate::storage::table::TableCore;
 use crate::storage::word::ABSENT;
 
-/// The key of a row's record in an index; none: it has none there.
+/// The key of a row's record in an index; `None` if it has none there.
 pub(crate) type IndexKey = Option<Box<[u8]>>;
 
 /// A row that a commit changes.
@@ -33,7 +33,7 @@ pub(crate) struct Note {
     pub(crate) before: SmallVec<[IndexKey; 1]>,
 }
 
-/// The number of the worker context whose commit makes a note; none: the end of a split phase.
+/// The number of the worker context whose commit makes a note; `None` for the end of a split phase.
 pub(crate) type Writer = Option<usize>;
 
 /// The notes that have not been taken.
@@ -113,7 +113,7 @@ impl Watch {
         keys.map(|key| key.ok().map(|key| key[..].into())).collect()
     }
 
-    /// Notes a change, if it is one of the table's that concerns the indexes. Whether it is.
+    /// Notes a change, if it is one of the table's that concerns the indexes. Returns true if it is.
     fn note(
         &self,
         writer: Writer,
@@ -150,8 +150,8 @@ impl Versions {
     }
 
     /// Notes that a commit changes a record, if there is a watch of its table. The record is held, its word was `word`, and
-    /// its row has not been changed yet. `touches`: whether the commit may change this column. Whether it was noted: then
-    /// [`work_off_own`](Self::work_off_own) is due once the section is left.
+    /// its row has not been changed yet. `touches`: whether the commit may change this column. Returns true if it was
+    /// noted: then [`work_off_own`](Self::work_off_own) is due once the section is left.
     #[cold]
     #[inline(never)]
     pub(crate) fn note_change(

@@ -7,7 +7,7 @@ use crate::operation::Operation;
 /// A write to a column that holds a number in one word. Decimals are unscaled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NumberChange {
-    /// The operation; `None`: the column gets the number.
+    /// The operation; `None` if the column gets the number.
     pub(crate) operation: Option<Operation>,
     pub(crate) number: i64,
     /// The number of its digits behind the point; `None` if it is an integer.
@@ -62,7 +62,7 @@ impl WriteSet {
     }
 
     /// Looks at the writes to the record at `position`, in order, for as long as they change numbers or set times, and
-    /// `visit` can make something of them. `None`: not to the end.
+    /// `visit` can make something of them. `None` if not to the end.
     #[inline]
     pub(crate) fn word_changes(
         &self,

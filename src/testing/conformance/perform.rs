@@ -67,7 +67,7 @@ fn with_new_row<T>(id: Key, row: &Row, insert: impl FnOnce(&[ValueRef<'_>]) -> T
 /// Inserts a row that has no entries yet.
 ///
 /// # Errors
-/// As [`Tx::insert`].
+/// Same errors as [`Tx::insert`].
 pub fn insert(tx: &Tx<'_, '_>, table: &Table, id: Key, row: &Row) -> Result<()> {
     with_new_row(id, row, |values| tx.insert(table, values))
 }

@@ -160,7 +160,7 @@ impl Row<'_, '_> {
     }
 }
 
-/// Runs a body and commits it; gives back all that can be seen, and how often the usual way was gone.
+/// Runs a body and commits it; returns all that can be seen, and the number of accesses that took the usual way.
 fn run(way: Way, access: &'static Access, steps: &[Step]) -> (String, usize) {
     let (rig, guard) = (rig(), pin());
     let mut slot_guard = rig.store.worker_contexts().take();

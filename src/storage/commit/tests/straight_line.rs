@@ -141,7 +141,7 @@ impl Side {
         Side { way, rig: rig(), split: None, phase: 0 }
     }
 
-    /// Takes a step; gives back all that can be seen of it.
+    /// Takes a step; returns all that can be seen of it.
     fn take<T: WriteLocking>(&mut self, locking: &T, step: &Step) -> String {
         let mut seen = match step {
             Step::Call { writes, holds, meets, credit } => {

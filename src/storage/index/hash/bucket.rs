@@ -2,9 +2,9 @@
 //!
 //! A bucket that needs more room gets an overflow bucket, whose address takes the place of its last entry; that entry is in
 //! the overflow bucket by then. No other entry moves inside a chain, an insert and a removal are one store each, and overflow
-//! buckets stay linked until their segment goes. So a thread that walks a chain without a lock, and loads each slot once,
-//! meets every entry that is present throughout; the version word of the chain's first bucket, which every change raises,
-//! tells whether the whole walk saw one state.
+//! buckets stay linked until their segment is retired. So a thread that walks a chain without a lock, and loads each slot
+//! once, meets every entry that is present throughout; the version word of the chain's first bucket, which every change
+//! raises, tells whether the whole walk saw one state.
 //!
 //! The version word: bit 0 locked (a writer is in its few instructions), bit 1 frozen (the segment is being split:
 //! writers wait, readers go on), bit 2 moved (the entries live elsewhere now, forever), the rest a counter.
@@ -220,7 +220,7 @@ impl Bucket {
         self.version.store((word | MOVED) + STEP, Ordering::Release);
     }
 
-    /// Lets writers in after `freeze`; for the splitter, who owns the new buckets until then.
+    /// Lets writers in after `freeze`; for the splitter, which owns the new buckets until then.
     ///
     /// Release pairs with the acquire in `take`.
     pub(super) fn thaw(&self) {

@@ -18,13 +18,12 @@
 //! bucket, and keys whose hashes are equal need no special case. At the largest load (five entries in a bucket on
 //! average) one lookup in ten reads a second line.
 //!
-//! # Why it is right
-//! **Readers** write nothing and take no lock. A *hit* is an entry that was in the key's bucket when it was read, and
-//! an entry's word carries both tag and address; so it needs no validation. A *miss* is a walk over the chain
-//! between two equal looks at the version word, unlocked. Every writer locks the bucket before its one store, and
-//! stores a raised version after it; so an equal word means that no entry came or went between, and the key was
-//! missing as of that version. It stays missing while the word is the same: the only way for the key to come in is
-//! through this bucket, or, after a split, through another one, and then the moved bit came first (see `segment_split`).
+//! # Why it is right **Readers** write nothing and take no lock. A *hit* is an entry that was in the key's bucket when
+//! it was read, and an entry's word carries both tag and address; so it needs no validation. A *miss* is a walk over the
+//! chain between two equal looks at the version word, unlocked. Every writer locks the bucket before its one store, and
+//! stores a raised version after it; so an equal word means that no entry was inserted or removed between, and the key
+//! was missing as of that version. It stays missing while the word is the same: the key can only be inserted through
+//! this bucket, or, after a split, through another one, and then the moved bit came first (see `segment_split`).
 //! Counters are 61 bits: they don't wrap.
 //!
 //! **One record per key.** An insert looks for the key again under the bucket's lock. Of several inserters of one key,
@@ -98,7 +97,7 @@ impl HashIndex {
     /// has unpinned that was pinned at this moment: until then such a thread may read what it has.
     pub(crate) unsafe fn vacate(&self) -> HashIndex {
         let mut structure = self.structure.lock();
-        // AcqRel: a thread that finds the directory that comes finds it made; the caller sees what was put into the one that goes.
+        // AcqRel: a thread that finds the new directory finds it made; the caller sees what was put into the old one.
         let directory = self.directory.swap(vacant_directory(), Ordering::AcqRel);
         let segments = std::mem::replace(&mut structure.segments, 1);
         HashIndex {

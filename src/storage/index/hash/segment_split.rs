@@ -58,11 +58,11 @@ impl HashIndex {
         true
     }
 
-    /// Makes room for this many records, if none has come in yet: then no segment splits before they are in.
+    /// Makes room for this many records, if none was inserted yet: then no segment splits before they are in.
     ///
     /// The one segment that is there is frozen and released as in a split, but for the order of the last steps: no
     /// thread uses the new segments before the old one's buckets have moved, since the directory leads to them only
-    /// afterwards. A thread that comes between these two steps looks again until it does.
+    /// afterwards. A thread that looks between these two steps looks again until it does.
     pub(crate) fn reserve(&self, records: u64, guard: &Guard) {
         let mut structure = self.structure.lock();
         let segments = records.div_ceil(ENTRIES_AT_EASE as u64).next_power_of_two();

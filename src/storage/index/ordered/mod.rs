@@ -88,7 +88,7 @@ const DEFAULT_FAN_OUT: usize = if cfg!(any(test, heddle_model)) { 4 } else { 64 
 
 /// An ordered index; the entries' records belong to the table.
 ///
-/// Every guard that is handed in is one of crossbeam's default collector ([`crossbeam_epoch::pin`]); a thread that removes
+/// Every guard that is passed in is one of crossbeam's default collector ([`crossbeam_epoch::pin`]); a thread that removes
 /// a record frees it by that collector too, after it has left all indexes.
 pub(crate) struct OrderedIndex<const FAN_OUT: usize = DEFAULT_FAN_OUT> {
     /// The address of the root node.
@@ -129,7 +129,7 @@ impl OrderedIndex {
     /// No thread inserts into it or removes from it, now or later. The index that comes back is dropped only when every thread
     /// has unpinned that was pinned at this moment: until then such a thread may read what it has.
     pub(crate) unsafe fn vacate(&self) -> OrderedIndex {
-        // AcqRel: a thread that finds the root that comes finds it made; the caller sees what was put into the one that goes.
+        // AcqRel: a thread that finds the new root finds it made; the caller sees what was put into the old one.
         let root = self.root.swap(vacant_root(), Ordering::AcqRel);
         OrderedIndex { root: AtomicU64::new(root), pool: self.pool.clone() }
     }
