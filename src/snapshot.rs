@@ -62,7 +62,7 @@ pub struct Snapshot {
     view: Arc<View>,
 }
 
-/// What clones of a snapshot and its scans share.
+/// State shared by clones of a snapshot and its scans.
 struct View {
     registered: Arc<Registered>,
     /// The first error of a read: a body that ignores it has no result.
@@ -105,7 +105,7 @@ impl Database {
 }
 
 impl Database {
-    /// As [`read`](Self::read), for closures with an error type of the application's own.
+    /// Same as [`read`](Self::read), for closures with an error type of the application's own.
     ///
     /// # Errors
     /// The closure's own; those of [`read`](Self::read).
@@ -144,10 +144,10 @@ impl Snapshot {
         (rows.len() > 0).then(|| T::owned_row(OwnedRow::new(Arc::new(rows), 0))).transpose()
     }
 
-    /// Whether there is a row of this key.
+    /// Returns true if there is a row of this key.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// Same errors as [`get`](Self::get).
     pub fn exists<'k>(&self, table: &Table, key: impl IntoKey<'k>) -> Result<bool> {
         let core = self.core(table)?;
         let key = core.encode_key(key.into_key().as_ref(), true)?;
@@ -272,10 +272,11 @@ impl fmt::Debug for Snapshot {
 }
 
 impl View {
-    /// What was read may be handed out: the snapshot has what it needs, and the log is durable through what was met.
+    /// Checks that values just read may be returned: the snapshot has the versions it needs, and the log is durable
+    /// through the epochs met.
     ///
     /// # Errors
-    /// [`Error::SnapshotTooOld`]; the log has failed before what was met became durable.
+    /// [`Error::SnapshotTooOld`]; the log has failed before the epochs met became durable.
     fn release(&self, met: Met) -> Result<()> {
         let released = self.registered.check().and_then(|()| {
             if met.is_missing {

@@ -20,7 +20,7 @@ fn broken(protocol: ProtocolKind, broken: Break) -> Database {
     db
 }
 
-/// Whether one of the first random histories catches it.
+/// Returns true if one of the first random histories catches it.
 fn is_caught(protocol: ProtocolKind, how: Break, histories: u64) -> bool {
     (0..histories).any(|seed| histories::judge(broken(protocol, how), true, seed, 4, 40).is_err())
 }

@@ -22,14 +22,14 @@ use crate::typed::TableHandle;
 pub struct SnapshotScan<T = Table> {
     view: Arc<View>,
     table: Arc<TableCore>,
-    /// Which secondary index is read, if one is.
+    /// Position of the secondary index that is read, if one is.
     index: Option<usize>,
     scan: RangeScan,
     has_more: bool,
-    /// The rows of the last page, and which of them comes next.
+    /// The rows of the last page, and the position of the next one.
     rows: Arc<Rows>,
     next: usize,
-    /// How many rows may still come.
+    /// Number of rows that the scan may still return.
     left: usize,
     handle: PhantomData<fn() -> T>,
 }
@@ -55,8 +55,8 @@ impl<T> SnapshotScan<T> {
         }
     }
 
-    /// The same scan, of whose rows only these columns are read: text and byte columns that are not among them are NULL,
-    /// because their values are not copied.
+    /// Restricts the scan to these columns of its rows: text and byte columns that are not among them are NULL, because
+    /// their values are not copied.
     ///
     /// # Errors
     /// [`Error::UnknownColumn`](crate::Error::UnknownColumn).
@@ -69,8 +69,8 @@ impl<T> SnapshotScan<T> {
         Ok(self)
     }
 
-    /// Lends the next rows to `each` until it has enough, which it says by `false`. Whether there may be more. Cheaper than
-    /// the iterator, whose rows own their memory.
+    /// Lends the next rows to `each` until it has enough, which it says by `false`; returns true if there may be more.
+    /// Cheaper than the iterator, whose rows own their memory.
     ///
     /// # Errors
     /// The scan's, and those of `each`.
