@@ -1,4 +1,4 @@
-//! What is to change of a table, as given to `Database::change_table`.
+//! Changes of a table, as given to `Database::change_table`.
 
 mod changed;
 
@@ -88,7 +88,7 @@ impl TableChange {
         self.step(Step::RenameColumn(name.into(), new_name.into()))
     }
 
-    /// What a column gets from now on when a row is inserted without a value for it; NULL is no default.
+    /// Sets the value that a column gets from now on when a row is inserted without a value for it; NULL is no default.
     pub fn set_default(self, column: impl Into<String>, value: impl Into<Value>) -> TableChange {
         self.step(Step::SetDefault(column.into(), value.into()))
     }
@@ -197,7 +197,8 @@ impl TableChange {
         self.step(Step::SetIdentity(column.into(), None))
     }
 
-    /// The table's rows have rules that this evaluator knows (see [`TableDefinition::evaluator`]); none: they have no others any more.
+    /// Declares that the table's rows have rules that this evaluator knows (see [`TableDefinition::evaluator`]);
+    /// `None`: they have no others any more.
     pub fn evaluator(self, name: Option<&str>) -> TableChange {
         self.step(Step::SetEvaluator(name.map(str::to_string)))
     }

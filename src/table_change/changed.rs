@@ -1,4 +1,4 @@
-//! What becomes of a table: the steps of a change applied to its definition, and to its rows.
+//! Changes of a table: the steps of a change applied to its definition, and to its rows.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use crate::storage::definition::{
 };
 use crate::types::{DataType, Value, assignment};
 
-/// Where the value of a column comes from when a row is copied.
+/// The source of a column's value when a row is copied.
 pub(super) enum Source {
     /// The old row's column at this position.
     Old(usize),
-    /// The same, converted.
+    /// The old row's column at this position, converted.
     Converted(usize, Option<Convert>),
     /// This value, for every row.
     New(Value),
@@ -133,7 +133,7 @@ impl Changed {
         }
     }
 
-    /// Whether rows have the values in this column that they had before, in some column.
+    /// Returns true if rows have the values in this column that they had before, in some column.
     pub(crate) fn keeps_values(&self, column: usize) -> bool {
         matches!(self.sources[column], Source::Old(_))
     }
@@ -141,7 +141,7 @@ impl Changed {
     /// The names of the foreign keys in whose columns rows may have other values than before.
     ///
     /// # Errors
-    /// None: the definition has been validated.
+    /// Cannot fail: the definition has been validated.
     pub(crate) fn converted_foreign_keys(&self) -> Result<Vec<String>> {
         let mut names = Vec::new();
         for key in &self.definition.foreign_keys {
@@ -292,9 +292,9 @@ impl Changed {
         &values[values.len() - added..]
     }
 
-    /// Whether the table's records can stay as they are: the key and the kind of index are the same, and so are the columns, but for
-    /// some that are added behind them. An added column that is to have values of a sequence, or to refer to rows by a value that
-    /// all rows have, needs a copy.
+    /// Returns true if the table's records can stay as they are: the key and the kind of index are the same, and so are
+    /// the columns, except for some that are added behind them. An added column that is to have values of a sequence,
+    /// or to refer to rows by a value that all rows have, needs a copy.
     pub(crate) fn keeps_records(&self, old: &TableDefinition) -> bool {
         let (new, columns) = (&self.definition, old.columns.len());
         let keeps = |(at, source): (usize, &Source)| match source {
@@ -309,7 +309,7 @@ impl Changed {
             && (&new.key, &new.routing, new.primary_index) == (&old.key, &old.routing, old.primary_index)
     }
 
-    /// Whether a foreign key has this column, an added one that is not NULL in rows that are there.
+    /// Returns true if a foreign key has this column, an added one that is not NULL in rows that are there.
     fn refers_at_once(&self, column: usize) -> bool {
         let Source::New(value) = &self.sources[column] else { return false };
         let name = &self.definition.columns[column].name;
