@@ -1,4 +1,4 @@
-//! What a transaction's body works with.
+//! The context of a transaction's body.
 
 mod accesses;
 mod identity;
@@ -112,13 +112,13 @@ impl<'t, 'a> Tx<'t, 'a> {
         row.map(T::row).transpose()
     }
 
-    /// As [`get`](Self::get), for a thread that is going to change the row. In a session ([`crate::Session`]) the row
-    /// is reserved first: other sessions that want it, or have read it and change it, wait until this one's
+    /// Same as [`get`](Self::get), for a thread that is going to change the row. In a session ([`crate::Session`]) the
+    /// row is reserved first: other sessions that want it, or have read it and change it, wait until this one's
     /// transaction has ended. Where another session has it, this one waits, and the body is retried. Elsewhere it is a
     /// `get`.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// Same errors as [`get`](Self::get).
     pub fn get_for_update<'k, T: TableHandle>(
         &self,
         table: &T,
@@ -168,8 +168,8 @@ impl<'t, 'a> Tx<'t, 'a> {
         self.at(table, key, |target| self.attempt.await_free(target))
     }
 
-    /// As [`reserve`](Self::reserve), but does not wait: whether the row is reserved now. Outside of sessions nothing is
-    /// ever reserved, and the answer is yes.
+    /// Same as [`reserve`](Self::reserve), but does not wait: returns true if the row is reserved now. Outside of
+    /// sessions nothing is ever reserved, and the answer is true.
     ///
     /// ```
     /// # use heddledb::{DataType, Database, Durability, Options, TableDefinition, key, row};
@@ -186,14 +186,14 @@ impl<'t, 'a> Tx<'t, 'a> {
     /// ```
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// Same errors as [`get`](Self::get).
     pub fn try_reserve<'k>(&self, table: &Table, key: impl IntoKey<'k>) -> Result<bool> {
         self.at(table, key, |target| self.attempt.try_reserve(target))
     }
 
-    /// Looks for rows to reserve: what `look` reads is of one state, but the commit of the session's transaction does not
-    /// compare it again, so that it does not conflict with changes of rows that were only passed by. What was passed by
-    /// is therefore no part of what is serializable. Outside of sessions it is a plain call.
+    /// Looks for rows to reserve: what `look` reads is of one state, but the commit of the session's transaction does
+    /// not compare it again, so that it does not conflict with changes of rows that were only passed by. Rows passed by
+    /// are therefore not covered by serializability. Outside of sessions it is a plain call.
     pub fn search<T>(&self, look: impl FnOnce() -> T) -> T {
         self.attempt.pause_notes(true);
         let found = look();
@@ -208,10 +208,10 @@ impl<'t, 'a> Tx<'t, 'a> {
         self.attempt.depend_on(dependency);
     }
 
-    /// Whether there is a row of this key: conflicts with inserts and deletes of it only, not with updates.
+    /// Returns true if there is a row of this key: conflicts with inserts and deletes of it only, not with updates.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// Same errors as [`get`](Self::get).
     pub fn exists<'k>(&self, table: &Table, key: impl IntoKey<'k>) -> Result<bool> {
         self.at(table, key, |target| self.attempt.exists(target))
     }
@@ -240,11 +240,11 @@ impl<'t, 'a> Tx<'t, 'a> {
         identity::insert_new(self.attempt, table.core(), row.into_row(table)?.as_ref())
     }
 
-    /// As [`insert`](Self::insert), also of a value in an identity column that the sequence always gives: to copy rows from
-    /// elsewhere. The sequence is not advanced.
+    /// Same as [`insert`](Self::insert), also of a value in an identity column that the sequence always gives: to copy
+    /// rows from elsewhere. The sequence is not advanced.
     ///
     /// # Errors
-    /// As [`insert`](Self::insert).
+    /// Same errors as [`insert`](Self::insert).
     pub fn insert_overriding<'k, T: TableHandle>(&self, table: &T, row: impl IntoRow<'k, T>) -> Result<()> {
         let table = table.as_table();
         insert_as_given(self.attempt, table.core(), row.into_row(table)?.as_ref(), None)
@@ -258,7 +258,7 @@ impl<'t, 'a> Tx<'t, 'a> {
         self.update_values(table, IntoRow::<TableOf<R>>::into_row(row, table)?.as_ref())
     }
 
-    /// Inserts a row, or gives the row with its key the values of this struct. Whether it was inserted.
+    /// Inserts a row, or gives the row with its key the values of this struct; returns true if it was inserted.
     ///
     /// # Errors
     /// As [`insert`](Self::insert) and [`update`](Self::update).
@@ -326,7 +326,7 @@ impl<'t, 'a> Tx<'t, 'a> {
         update_by_key(self.attempt, (table, key.into_key().as_ref()), &positions)
     }
 
-    /// Deletes a row. Whether there was one.
+    /// Deletes a row; returns false if there was none.
     ///
     /// # Errors
     /// As [`get`](Self::get).
@@ -344,7 +344,7 @@ impl<'t, 'a> Tx<'t, 'a> {
         self.attempt.read_as_of(Some(moment.mark), || read(self))
     }
 
-    /// Whether the transaction has written to the row of a key since a moment.
+    /// Returns true if the transaction has written to the row of a key since a moment.
     ///
     /// # Errors
     /// A key that does not fit the table.
@@ -363,8 +363,8 @@ impl<'t, 'a> Tx<'t, 'a> {
         Savepoint { mark: self.attempt.mark() }
     }
 
-    /// Takes back what was written since the savepoint. Later savepoints are void: a transaction that goes back to one
-    /// of them fails.
+    /// Undoes the writes since the savepoint. Later savepoints are void: a transaction that goes back to one of them
+    /// fails.
     pub fn rollback_to(&self, savepoint: &Savepoint) {
         self.attempt.roll_back(savepoint.mark);
     }

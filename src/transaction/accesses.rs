@@ -92,7 +92,7 @@ pub(crate) fn insert(
     }
 }
 
-/// As `insert`, whatever the table's identity column says.
+/// Same as `insert`, whatever the table's identity column says.
 pub(crate) fn insert_as_given(
     attempt: &Attempt<'_>,
     table: &TableCore,
@@ -120,7 +120,7 @@ pub(crate) fn update<'a, N: ColumnName>(
     update_at(attempt, target, &positions)
 }
 
-/// As `update`, by the columns' positions.
+/// Same as `update`, by the columns' positions.
 pub(super) fn update_at<'a>(
     attempt: &Attempt<'a>,
     target: &Target<'_, 'a>,

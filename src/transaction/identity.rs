@@ -59,7 +59,7 @@ fn draw<'v>(
     Ok((row, value))
 }
 
-/// Whether the sequence gives the value of this row.
+/// Returns true if the sequence gives the value of this row.
 pub(super) fn is_drawn(table: &TableCore, row: &[ValueRef<'_>]) -> bool {
     let position = table.identity_column().map(|identity| identity.position);
     position.and_then(|position| row.get(position)).is_some_and(|value| value.is_null())

@@ -11,7 +11,7 @@ use crate::typed::TableHandle;
 use crate::types::IntoKey;
 use crate::types::key::EncodedKey;
 
-/// How many of many keys are looked up at a time.
+/// Number of keys, of many, that are looked up at a time.
 const AT_ONCE: usize = 16;
 
 /// A key of many, and its record if it was found ahead.
