@@ -40,7 +40,7 @@ pub trait TableRow: Sized {
     /// The table: columns, key, indexes, defaults and checks.
     fn definition() -> TableDefinition;
 
-    /// Which columns the struct has, and of which table that was found to be so.
+    /// The columns of the struct, and the table that was found to have them.
     #[doc(hidden)]
     fn shape() -> &'static RowShape;
 
@@ -165,14 +165,14 @@ impl Database {
     /// Opens the table of a struct's rows, and creates it where it does not exist, as [`open_table`](Self::open_table) does.
     ///
     /// # Errors
-    /// As there.
+    /// Same errors as [`open_table`](Self::open_table).
     pub fn table_of<R: TableRow>(&self) -> Result<TableOf<R>> {
         self.open_table(R::definition())?.rows_of()
     }
 }
 
 impl Table {
-    /// The same table, whose rows are read and written as structs.
+    /// Returns a handle of the table whose rows are read and written as structs.
     ///
     /// # Errors
     /// [`Error::TableDiffers`]: it does not begin with the struct's columns.
@@ -278,11 +278,11 @@ pub trait TableHandle {
     /// The table.
     fn as_table(&self) -> &Table;
 
-    /// What a row is.
+    /// Converts a row to this handle's row type.
     #[doc(hidden)]
     fn row<'tx>(row: Row<'tx>) -> Result<Self::Row<'tx>>;
 
-    /// What a row of a snapshot is.
+    /// Converts a row of a snapshot to this handle's row type.
     #[doc(hidden)]
     fn owned_row(row: OwnedRow) -> Result<Self::OwnedRow>;
 }
@@ -347,7 +347,7 @@ impl<T: TableHandle + ?Sized> TableHandle for &T {
     }
 }
 
-/// What can be inserted into the table of this handle: values in the order of the columns, or a struct that is its row.
+/// A row to insert into the table of this handle: values in the order of the columns, or a struct that is its row.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be inserted into a `{T}`",
     label = "give `&` of the table's struct, or `row![..]` with a value for each column"

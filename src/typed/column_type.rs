@@ -1,4 +1,4 @@
-//! Which types the fields of a row may have, and which column they are unless said.
+//! The types that the fields of a row may have, and the column type of each by default.
 
 use std::time::SystemTime;
 
