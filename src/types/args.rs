@@ -140,7 +140,7 @@ impl Args {
         })
     }
 
-    /// Whether the argument at this position is NULL.
+    /// Returns true if the argument at this position is NULL.
     pub fn is_null(&self, position: usize) -> Result<bool> {
         self.get(position).map(Value::is_null)
     }
@@ -154,7 +154,7 @@ impl Args {
         }
     }
 
-    /// The floating point number at this position; an integer that is one stands for it, as in a column.
+    /// The floating point number at this position; an integer that is one is accepted, as in a column.
     pub fn float(&self, position: usize) -> Result<f64> {
         match self.get(position)? {
             Value::Float(value) => Ok(*value),

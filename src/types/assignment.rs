@@ -1,4 +1,4 @@
-//! Whether a value may go into a column, and as which value.
+//! Assignment of values to columns: whether a value fits, and its form in the column.
 //!
 //! Invariants: a value that passed has exactly the column's type: an integer of its width, a decimal with
 //! its scale and at most its precision, tuples made of its members.

@@ -1,20 +1,20 @@
-//! What Rust's types are as values, and back.
+//! Conversions of Rust's types to values, and back.
 //!
 //! A conversion into a value never fails: what no column can hold is refused where it would be stored, with the column's
 //! name. An integer beyond 64 bits with a sign becomes a decimal, which columns of decimals take if it fits them, and
 //! columns of integers refuse as out of range; so is a time before the year 1 or after the year 9999.
 //!
-//! Invariants: whatever goes in comes out as the same value; reading never rounds and never wraps.
+//! Invariants: a value that is stored is returned as the same value; reading never rounds and never wraps.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::error::{Error, Result};
 use crate::types::{Date, Decimal, OrderedTuple, Timestamp, TopK, Uuid, Value, ValueRef};
 
-/// What a value is called in messages, where no column is known.
+/// The name of a value in messages, where no column is known.
 const WHAT: &str = "a value";
 
-/// What [`row!`](crate::row), [`key!`](crate::key) and [`set!`](crate::set) take: they borrow it.
+/// A value for [`row!`](crate::row), [`key!`](crate::key) and [`set!`](crate::set): they borrow it.
 ///
 /// `'s` is how long it is borrowed, `'v` how long the value may be used: as long for a `String`, and any time for an integer, so
 /// that `row![a + b]` can be kept. For a type of your own:
@@ -195,7 +195,7 @@ impl<'v> AsValue<'_, 'v> for ValueRef<'v> {
     }
 }
 
-/// What a reference refers to.
+/// Borrows from the referent of a reference.
 impl<'r, 'v, T: AsValue<'r, 'v> + ?Sized> AsValue<'_, 'v> for &'r T {
     #[inline]
     fn as_value(&self) -> ValueRef<'v> {
@@ -317,7 +317,7 @@ try_from_value! {
     TopK, "a top-K set", ValueRef::TopK(value) => Ok(TopK::from_stored(value));
 }
 
-/// The same number with half the bits, if there is one.
+/// Converts a number to half the bits, if that is exact.
 fn narrow(value: f64) -> Result<f32> {
     let narrow = value as f32;
     if f64::from(narrow) == value || value.is_nan() {

@@ -30,9 +30,9 @@ pub enum DataType {
     Float64,
     /// An exact number with `precision` decimal digits, `scale` of them behind the point.
     Decimal {
-        /// How many digits in all: 1 to 38.
+        /// The number of all digits: 1 to 38.
         precision: u8,
-        /// How many of them stand behind the point: at most `precision`.
+        /// The number of digits behind the point: at most `precision`.
         scale: u8,
     },
     /// UTF-8 text without the character zero, compared by its bytes.
@@ -49,15 +49,15 @@ pub enum DataType {
     OrderedTuple(TupleType),
     /// The greatest entries, at most one for each order.
     TopK {
-        /// How many entries are kept.
+        /// The number of entries that are kept.
         limit: u32,
-        /// What an entry consists of.
+        /// The columns of an entry.
         of: TupleType,
     },
 }
 
-/// What an entry of an ordered tuple or of a top-K set consists of: columns that order it, and columns that it
-/// carries. The payload decides between entries of equal order.
+/// The columns of an entry of an ordered tuple or of a top-K set: columns that order it, and columns that it carries.
+/// The payload decides between entries of equal order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TupleType {
     order: Vec<DataType>,
@@ -100,7 +100,7 @@ impl TupleType {
 }
 
 impl DataType {
-    /// Whether a value of this type is one value, and so may stand in a key or in a tuple.
+    /// Returns true if a value of this type is one value, and so may be in a key or in a tuple.
     pub fn is_scalar(&self) -> bool {
         !matches!(self, DataType::OrderedTuple(_) | DataType::TopK { .. })
     }

@@ -56,12 +56,12 @@ impl Decimal {
         self.unscaled
     }
 
-    /// How many digits stand behind the point.
+    /// Number of digits behind the point.
     pub const fn scale(self) -> u8 {
         self.scale
     }
 
-    /// How many digits the unscaled number has; 1 of zero.
+    /// Number of digits of the unscaled number; 1 for zero.
     pub fn precision(self) -> u8 {
         let unscaled = self.unscaled.unsigned_abs();
         // Of 64 bits, as nearly all numbers are, the count is far faster.
@@ -72,7 +72,7 @@ impl Decimal {
         digits.map_or(1, |digits| (digits + 1) as u8)
     }
 
-    /// The same number with `scale` digits behind the point; an error if there is no such number.
+    /// Converts the number to `scale` digits behind the point; an error if there is no such number.
     pub fn rescale(self, scale: u8) -> Result<Decimal> {
         match scale.cmp(&self.scale) {
             Ordering::Equal => Ok(self),
@@ -151,7 +151,7 @@ impl Decimal {
         if self.unscaled < 0 { -self } else { self }
     }
 
-    /// Whether it is zero, with whatever digits behind the point.
+    /// Returns true if it is zero, with any number of digits behind the point.
     pub fn is_zero(self) -> bool {
         self.unscaled == 0
     }

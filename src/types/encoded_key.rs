@@ -13,7 +13,7 @@ const _: () = assert!(ON_HEAP as usize > INLINE_BYTES);
 /// The bytes of a key. Short ones lie in place; a longer one moves to the heap as a whole.
 #[derive(Clone, Debug)]
 pub(crate) struct EncodedKey {
-    /// How many bytes of `short` count; [`ON_HEAP`]: none do, `long` is in use.
+    /// Number of bytes of `short` in use; [`ON_HEAP`] if none are, because `long` is in use.
     length: u8,
     short: [u8; INLINE_BYTES],
     long: Vec<u8>,
@@ -31,7 +31,7 @@ impl EncodedKey {
         self.short.get(..usize::from(self.length)).unwrap_or(&self.long)
     }
 
-    /// Whether the bytes lie in place, so that no memory was allocated.
+    /// Returns true if the bytes are in place, so that no memory was allocated.
     #[cfg(test)]
     pub(crate) fn is_in_place(&self) -> bool {
         self.length != ON_HEAP
@@ -48,7 +48,7 @@ impl EncodedKey {
         self.append(&[byte]);
     }
 
-    /// Appends a number of bytes that is known at compile time, if there is room in place. Whether there was.
+    /// Appends a number of bytes that is known at compile time, if there is room in place; returns true if there was.
     #[inline(always)]
     pub(crate) fn append_in_place<const N: usize>(&mut self, bytes: &[u8; N]) -> bool {
         let start = usize::from(self.length);

@@ -1,4 +1,4 @@
-//! What a key may be given as: one value, a tuple of values, or an array of [`ValueRef`]s.
+//! The forms in which a key may be given: one value, a tuple of values, or an array of [`ValueRef`]s.
 
 use smallvec::SmallVec;
 
@@ -25,7 +25,7 @@ use crate::types::{Date, Decimal, Timestamp, Uuid, Value, ValueRef};
     label = "give a value (`7`), a tuple of values (`(7, \"a\")`), or `key![7, \"a\"]`"
 )]
 pub trait IntoKey<'k> {
-    /// Where the values are.
+    /// The container of the values.
     #[doc(hidden)]
     type Values: AsRef<[ValueRef<'k>]>;
 

@@ -20,15 +20,16 @@ use crate::types::{DataType, Date, Decimal, Timestamp, Uuid, Value, ValueRef, as
 /// An encoded key: without an allocation up to 64 bytes.
 pub(crate) use crate::types::encoded_key::EncodedKey;
 
-/// How keys are called in messages.
+/// The name of keys in messages.
 const WHAT: &str = "a key column";
 
 const IS_NULL: u8 = 0;
 const IS_VALUE: u8 = 1;
 
-/// What a zero byte inside a text or byte string is followed by; its end is a zero followed by another.
-/// Longer texts, which are no keys but a tuple's, are asked for room at once, where the system may refuse it.
+/// Length beyond which texts, which are no keys but a tuple's, reserve their room at once, where the system may refuse
+/// it.
 const LONG_BYTES: usize = 4_096;
+/// The byte that follows a zero byte inside a text or byte string; its end is a zero followed by another byte.
 const ESCAPED: u8 = 0xFF;
 
 /// Decimals of at most this many digits take eight bytes.
@@ -183,8 +184,9 @@ fn unflip_32(bytes: [u8; 4]) -> i32 {
     (u32::from_be_bytes(bytes) ^ (1 << 31)) as i32
 }
 
-/// What the usual component of a primary key is: integers are encoded without a look at the column and its name. Gain, when it
-/// was introduced: 6 to 9 of a hundred instructions of a short transaction (`cargo bench --bench hot_path` counts what one takes now).
+/// The kind of a primary key's component: integers are encoded without a look at the column and its name. Gain, when it
+/// was introduced: 6 to 9 of a hundred instructions of a short transaction (`cargo bench --bench hot_path` counts what
+/// one takes now).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyKind {
     Int32,

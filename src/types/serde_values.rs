@@ -2,7 +2,8 @@
 //!
 //! NULL, truth values, numbers, texts and bytes are what they are to serde; a decimal, a day, a time and an identifier are their
 //! texts, exact and the same in every format; the entries of tuples and top-K sets are bytes, where no column says what is in
-//! them. Back comes a value of the kind that the format holds: so a day comes back as its text, unless it is read as a [`Date`].
+//! them. A value is read as the kind that the format holds: so a day is read as its text, unless it is read as a
+//! [`Date`].
 
 use std::fmt;
 
@@ -88,7 +89,7 @@ impl<'de> Visitor<'de> for AnyValue {
         Ok(value.into())
     }
 
-    /// Bytes, in formats that have none: a list of numbers from 0 to 255.
+    /// Reads bytes, in formats that have none: a list of numbers from 0 to 255.
     fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Value, A::Error> {
         let mut bytes = Vec::new();
         while let Some(byte) = sequence.next_element::<u8>()? {

@@ -34,7 +34,7 @@ pub struct TopK(Vec<u8>);
 
 /// The bytes of the count, and of each entry's end.
 const WORD: usize = 4;
-/// What a set of one entry has more than the entry's own bytes.
+/// Bytes of a set of one entry, without the entry's own.
 pub(crate) const SET_OF_ONE_BYTES: usize = 2 * WORD;
 
 impl TopK {
@@ -86,7 +86,7 @@ impl<'a> Set<'a> {
         Set { ends: &[], entries: tuple, single: true }
     }
 
-    /// The bytes of a set. What its entries are is not looked at.
+    /// Parses the bytes of a set, without a look at its entries.
     pub(crate) fn parse(bytes: &'a [u8]) -> Result<Set<'a>> {
         let too_short = || malformed("its count of entries does not fit");
         let (count, rest) = bytes.split_first_chunk::<WORD>().ok_or_else(too_short)?;
@@ -96,12 +96,12 @@ impl<'a> Set<'a> {
         Ok(Set { ends, entries, single: false })
     }
 
-    /// How many entries there are.
+    /// Number of entries.
     pub(crate) fn len(&self) -> usize {
         if self.single { 1 } else { self.ends.len() }
     }
 
-    /// Where an entry begins; with the number of entries, where the last one ends.
+    /// The offset at which an entry begins; with the number of entries, the offset at which the last one ends.
     fn start(&self, index: usize) -> usize {
         match index.checked_sub(1).and_then(|previous| self.ends.get(previous)) {
             Some(end) => u32::from_le_bytes(*end) as usize,

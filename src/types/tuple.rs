@@ -27,7 +27,7 @@ use crate::types::{DataType, TupleType, Value, ValueRef, assignment};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OrderedTuple(Vec<u8>);
 
-/// How many bytes at the end tell how long the order part is.
+/// Number of bytes at the end that hold the length of the order part.
 const LENGTH_BYTES: usize = 4;
 
 /// The two parts of an entry. The derived order is that of entries.
@@ -88,7 +88,7 @@ fn encode_members(
 }
 
 impl<'a> Entry<'a> {
-    /// The parts of a tuple's bytes. Whether they are columns of the right types is not looked at.
+    /// Parses the two parts of a tuple's bytes, without a check that they are columns of the right types.
     pub(crate) fn parse(bytes: &'a [u8]) -> Result<Entry<'a>> {
         bytes
             .split_last_chunk::<LENGTH_BYTES>()

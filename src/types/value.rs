@@ -1,4 +1,4 @@
-//! A value that owns its bytes: what comes out of the engine, and what a call's arguments are.
+//! A value that owns its bytes: a result of the engine, or an argument of a call.
 
 use std::fmt;
 
@@ -38,7 +38,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// The same value, borrowed.
+    /// Borrows the value.
     pub fn as_value_ref(&self) -> ValueRef<'_> {
         match self {
             Value::Null => ValueRef::Null,
@@ -56,14 +56,14 @@ impl Value {
         }
     }
 
-    /// Whether this is no value.
+    /// Returns true if this is NULL.
     pub const fn is_null(&self) -> bool {
         matches!(self, Value::Null)
     }
 }
 
 impl ValueRef<'_> {
-    /// The same value, owned.
+    /// Converts to an owned value.
     pub fn to_value(self) -> Value {
         match self {
             ValueRef::Null => Value::Null,

@@ -1,4 +1,4 @@
-//! A value that borrows its bytes: what goes into the engine, without an allocation.
+//! A value that borrows its bytes: an input of the engine, without an allocation.
 //!
 //! Invariants: equality and order are those of the encoded keys. NULL equals itself and is below every
 //! value; values of different kinds are not ordered.
@@ -49,12 +49,12 @@ pub enum ValueRef<'a> {
 }
 
 impl<'a> ValueRef<'a> {
-    /// Whether this is no value.
+    /// Returns true if this is NULL.
     pub const fn is_null(self) -> bool {
         matches!(self, ValueRef::Null)
     }
 
-    /// What kind of value this is, for messages.
+    /// The kind of the value, for messages.
     pub(crate) const fn kind(self) -> &'static str {
         match self {
             ValueRef::Null => "NULL",
@@ -110,7 +110,7 @@ impl PartialEq for ValueRef<'_> {
 impl Eq for ValueRef<'_> {}
 
 impl fmt::Display for ValueRef<'_> {
-    /// As `psql` prints it; NULL as nothing. Tuples, which do not know their types, as their bytes.
+    /// Formats it as `psql` prints it; NULL as nothing. Tuples, which do not know their types, as their bytes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ValueRef::Null => Ok(()),

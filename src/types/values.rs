@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::types::Value;
 
-/// What a phase hands on under a number.
+/// A value that a phase passes on under a number.
 #[derive(Clone)]
 pub(crate) enum PhaseValue {
     Value(Value),
@@ -30,23 +30,23 @@ impl fmt::Debug for PhaseValue {
     }
 }
 
-/// What the phases before have found.
+/// The values that earlier phases have set.
 #[derive(Clone, Debug, Default)]
 pub struct Values {
-    /// In the order of their numbers, which are the procedure's choice: usually 0, 1, 2, so that a value stands at its
+    /// In the order of their numbers, which are the procedure's choice: usually 0, 1, 2, so that a value is at its
     /// number.
     values: Vec<(usize, PhaseValue)>,
 }
 
 impl Values {
-    /// What the first phase finds: one for all calls, so that none of them has to drop it.
+    /// The values of the first phase: one empty set for all calls, so that none of them has to drop it.
     #[inline]
     pub(crate) fn none() -> &'static Values {
         static NONE: Values = Values { values: Vec::new() };
         &NONE
     }
 
-    /// Where the value of this number stands, or should.
+    /// The position of the value of this number, or where it would be.
     #[inline]
     fn place(&self, number: usize) -> std::result::Result<usize, usize> {
         match self.values.get(number) {
