@@ -18,7 +18,7 @@ use crate::storage::table::{RangeScan, TableCore};
 use crate::storage::versions::Found;
 use crate::types::{ValueRef, assignment};
 
-/// What a check has looked at.
+/// Counts of the items that a check has examined.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CheckReport {
@@ -64,7 +64,7 @@ pub(crate) fn check_snapshot(
 /// Number of steps between two progress reports.
 const TOLD: u64 = 1 << 12;
 
-/// How far a check is, and the progress callback.
+/// Progress of a check, and its callback.
 struct Steps<'p> {
     done: u64,
     total: u64,
@@ -113,7 +113,7 @@ struct View<'s> {
 }
 
 impl View<'_> {
-    /// Copies a record's row. Whether it had one.
+    /// Copies a record's row; returns false if it has none.
     fn read(&self, layout: &RowLayout, record: Record<'_>, words: &mut [u64]) -> Result<bool> {
         let versions = self.snapshot.engine().store().versions();
         let found = versions.read(layout, record, self.snapshot.epoch(), words);

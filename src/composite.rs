@@ -59,7 +59,8 @@ use crate::types::{Args, DataType, Value, ValueRef, for_each_tuple};
     label = "add `#[derive(heddledb::Composite)]` to the struct, or give a tuple, such as `(i64, String)`"
 )]
 pub trait Composite: Sized {
-    /// What keys and bodies read it as: the same, but structs lend their texts and bytes: a `String` is a `&str` there.
+    /// The form in which keys and bodies read it: the same, but structs lend their texts and bytes: a `String` is a
+    /// `&str` there.
     type Ref<'v>;
 
     /// Reads it without a copy of its texts and bytes.

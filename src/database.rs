@@ -125,14 +125,16 @@ impl Database {
         Ok(Session::new(self.shared.clone()))
     }
 
-    /// How much memory is left for rows up to [`MemoryOptions::limit`](crate::MemoryOptions::limit), in bytes; none: there is no
-    /// limit. What a transaction is going to insert is counted when it commits: a caller that gathers many rows asks before.
+    /// Returns the memory left for rows up to [`MemoryOptions::limit`](crate::MemoryOptions::limit), in bytes; `None`
+    /// if there is no limit. Rows that a transaction is going to insert are counted when it commits: a caller that
+    /// gathers many rows asks before.
     pub fn memory_left(&self) -> Option<u64> {
         self.engine().store().slabs().budget().left()
     }
 
-    /// Whether any session has reserved a row ([`Tx::get_for_update`](crate::Tx::get_for_update)): then what writes outside of transactions should run
-    /// in a session, too ([`Session::run`]), to queue behind it. It may be an answer of a moment ago.
+    /// Returns true if any session has reserved a row ([`Tx::get_for_update`](crate::Tx::get_for_update)): then writes
+    /// outside of transactions should run in a session, too ([`Session::run`]), to queue behind it. The answer may be
+    /// slightly outdated.
     pub fn has_reservations(&self) -> bool {
         self.shared.sessions().has_reservations()
     }
@@ -156,17 +158,18 @@ impl Database {
         self.engine().progress().durable()
     }
 
-    /// Why the log has failed, if it has: no commit is acknowledged any more until the database is opened again.
+    /// Returns the reason why the log has failed, if it has: no commit is acknowledged any more until the database is
+    /// opened again.
     pub fn log_failure(&self) -> Option<Error> {
         self.engine().progress().failure()
     }
 
-    /// Where the log's segments are; none, for a database in memory, or one that is closed.
+    /// Returns the directory of the log's segments; `None` for a database in memory, or one that is closed.
     pub fn log_directory(&self) -> Option<PathBuf> {
         self.shared.log_path()
     }
 
-    /// What was found when the database was opened.
+    /// Returns the result of the recovery when the database was opened.
     pub fn recovery(&self) -> &Recovery {
         self.shared.recovery()
     }
@@ -177,7 +180,7 @@ impl Database {
         self.engine().in_flight().limit()
     }
 
-    /// What has been counted since the database was opened.
+    /// Returns the counts since the database was opened.
     pub fn statistics(&self) -> Statistics {
         let engine = self.engine();
         let clocks = engine.clocks();
@@ -242,7 +245,8 @@ impl Database {
         }
     }
 
-    /// Why no update is accepted now, if so: the log has failed, the disk or the memory for rows is full, or the database is only read.
+    /// Returns the reason why no update is accepted now, if so: the log has failed, the disk or the memory for rows is
+    /// full, or the database is only read.
     pub fn updates_refused(&self) -> Option<Error> {
         let engine = self.engine();
         let refused = engine
@@ -252,7 +256,7 @@ impl Database {
         refused.or_else(|| engine.store().slabs().budget().admit().err())
     }
 
-    /// What the schedule knows, if it is one that learns (`predict`).
+    /// Returns the state of the schedule, if it is one that learns (`predict`).
     pub fn schedule(&self) -> Option<ScheduleReport> {
         self.shared.input().schedule().report()
     }
@@ -267,10 +271,11 @@ impl Database {
         self.check_with(&mut |_, _| ())
     }
 
-    /// The same; `progress` receives from time to time how many rows and index entries were looked at, and of how many.
+    /// Same as [`check`](Self::check); `progress` receives from time to time the number of rows and index entries
+    /// checked, and the number in all.
     ///
     /// # Errors
-    /// As [`check`](Self::check).
+    /// Same errors as [`check`](Self::check).
     pub fn check_with(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<CheckReport> {
         nesting::check("a check")?;
         self.shared.check_open()?;

@@ -1,4 +1,4 @@
-//! What handles and definitions print with `{:?}`: their names and their state, never the data behind them.
+//! The output of handles and definitions with `{:?}`: their names and their state, never the data behind them.
 
 use std::any::type_name;
 use std::fmt::{Debug, Formatter, Result};

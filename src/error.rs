@@ -13,7 +13,7 @@ pub use timeout::Timeout;
 /// A result of the engine.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why something was refused or failed.
+/// The reason why something was refused or failed.
 ///
 /// Every message says what to do about it. [`Error::is_retryable`] tells whether the same call may succeed when it
 /// is made again.
@@ -27,7 +27,7 @@ pub enum Error {
         what: String,
         /// The type that it has.
         expected: String,
-        /// What was given.
+        /// The kind of the value that was given.
         found: String,
     },
     /// A column was read as another type than the one it holds.
@@ -39,7 +39,7 @@ pub enum Error {
         what: String,
         /// Its type, or NULL.
         holds: String,
-        /// What it was read as.
+        /// The type as which it was read.
         read_as: &'static str,
     },
     /// A number does not fit its type.
@@ -53,7 +53,7 @@ pub enum Error {
     /// A text that is no value of the type asked for.
     #[error("{text:?} is not a {expected}; write it as {example}")]
     Unparsable {
-        /// What was given.
+        /// The text that was given.
         text: String,
         /// The type wanted.
         expected: &'static str,
@@ -63,15 +63,15 @@ pub enum Error {
     /// Bytes that are not of this format.
     #[error("these bytes are no {what}: {detail}; they are damaged, or another program's")]
     Malformed {
-        /// What they should have been.
+        /// The format that they should have.
         what: &'static str,
-        /// What is wrong with them.
+        /// The fault in them.
         detail: String,
     },
     /// A number was divided by zero.
     #[error("{what} divides by zero; give it another value")]
     DivisionByZero {
-        /// What has divided.
+        /// The operation that has divided.
         what: &'static str,
     },
     /// A row that a check of its table refuses.
@@ -91,7 +91,7 @@ pub enum Error {
         table: String,
         /// The foreign key.
         constraint: String,
-        /// Which row refers to which one.
+        /// The row that refers, and the one that it refers to.
         detail: String,
     },
     /// A row that others refer to is to be deleted, or to get other values.
@@ -139,7 +139,7 @@ pub enum Error {
     InvalidValue {
         /// The column, parameter or member.
         what: String,
-        /// What is wrong with the value, and what to do about it.
+        /// The fault in the value, and the way out.
         detail: String,
     },
     /// An exact number that its place could only hold rounded.
@@ -155,7 +155,7 @@ pub enum Error {
     InvalidType {
         /// The type, as it was written.
         text: String,
-        /// What is wrong with it, and what would do.
+        /// The fault in it, and what would do.
         detail: String,
     },
     /// A commutative operation on a column for which it has no meaning.
@@ -220,7 +220,7 @@ pub enum Error {
     TableDiffers {
         /// The name.
         table: String,
-        /// What is stored, and what was given instead.
+        /// The difference between the stored definition and the one that was given.
         difference: String,
     },
     /// A handle of one database was used with another.
@@ -254,7 +254,7 @@ pub enum Error {
     InvalidDefinition {
         /// The table.
         table: String,
-        /// What is wrong, and what to do.
+        /// The fault, and the way out.
         detail: String,
     },
     /// A procedure definition that makes no sense.
@@ -262,7 +262,7 @@ pub enum Error {
     InvalidProcedure {
         /// The procedure.
         procedure: String,
-        /// What is wrong, and what to do.
+        /// The fault, and the way out.
         detail: String,
     },
     /// A procedure of this name is registered already.
@@ -283,7 +283,7 @@ pub enum Error {
         table: String,
         /// Its key columns.
         expected: String,
-        /// How many values were given.
+        /// Number of values that were given.
         given: usize,
     },
     /// A row of the wrong number of values.
@@ -293,9 +293,9 @@ pub enum Error {
     WrongRow {
         /// The table.
         table: String,
-        /// How many columns it has.
+        /// Number of its columns.
         expected: usize,
-        /// How many values were given.
+        /// Number of values that were given.
         given: usize,
     },
     /// The wrong number of arguments.
@@ -306,9 +306,9 @@ pub enum Error {
     WrongArguments {
         /// The procedure.
         procedure: String,
-        /// How many it takes.
+        /// Number of its parameters.
         expected: usize,
-        /// How many were given.
+        /// Number of arguments that were given.
         given: usize,
     },
     /// Ranges need an ordered index.
@@ -339,11 +339,11 @@ pub enum Error {
     /// A row or a key over the size limit.
     #[error("{what} has {bytes} bytes, over the limit of {maximum}; split it into smaller ones")]
     RowTooLarge {
-        /// What is too large.
+        /// The row or key that is too large.
         what: String,
-        /// How large it is.
+        /// Its size.
         bytes: usize,
-        /// How large it may be.
+        /// The largest size.
         maximum: usize,
     },
     /// A transaction takes more memory than one may until it commits.
@@ -351,11 +351,11 @@ pub enum Error {
         "a transaction's {what} takes {bytes} bytes, over the limit of {maximum}; write less in each transaction"
     )]
     TransactionTooLarge {
-        /// What is too large: its write set, or its redo.
+        /// The part that is too large: its write set, or its redo.
         what: &'static str,
-        /// How large it is.
+        /// Its size.
         bytes: usize,
-        /// How large it may be.
+        /// The largest size.
         maximum: usize,
     },
     /// The rows take as much memory as they may. Reads and deletes go on, and updates without long values.
@@ -363,9 +363,9 @@ pub enum Error {
         "the rows take {used} bytes of memory, and may take {limit}: delete some, or raise the limit (MemoryOptions::limit, a server's max_row_bytes)"
     )]
     MemoryFull {
-        /// How many bytes they take.
+        /// Bytes that they take.
         used: u64,
-        /// How many they may take.
+        /// Bytes that they may take.
         limit: u64,
     },
     /// A snapshot needed versions of rows that were released because all versions together exceeded their limit.
@@ -374,7 +374,7 @@ pub enum Error {
          use it for less time, or raise MemoryOptions::snapshot_limit"
     )]
     SnapshotTooOld {
-        /// How many bytes versions for snapshots may take.
+        /// Bytes that versions for snapshots may take.
         limit: u64,
     },
     /// A change feed is to be read from an epoch that the log no longer has.
@@ -386,7 +386,7 @@ pub enum Error {
         table: String,
         /// The epoch from which it is to go on.
         epoch: u64,
-        /// How many epochs lie between that and the last durable one.
+        /// Number of epochs between that and the last durable one.
         lag: u64,
         /// The oldest epoch from which a feed can begin now.
         oldest: u64,
@@ -422,13 +422,13 @@ pub enum Error {
     /// A body reached for what its action does not declare.
     #[error("{what}; declare it in the procedure's actions (table, key, mode), or use Database::run")]
     OutsideFootprint {
-        /// What was reached for, and what was declared.
+        /// The access that was tried, and the declaration.
         what: String,
     },
     /// A call, a wait or a schema change inside a transaction's body.
     #[error("{what} cannot be done inside a transaction; do it before or after")]
     Nested {
-        /// What was tried.
+        /// The operation that was tried.
         what: &'static str,
     },
     /// Every worker context is kept by a thread between transactions, so that waiting for one could last forever.
@@ -436,7 +436,7 @@ pub enum Error {
         "all {slots} worker contexts are kept by workers; drop a Worker, or raise ThreadOptions::max_worker_contexts"
     )]
     NoFreeSlot {
-        /// How many there are.
+        /// Number of worker contexts.
         slots: usize,
     },
     /// Too many calls are under way.
@@ -448,13 +448,13 @@ pub enum Error {
     /// The transaction's own error: it left no trace.
     #[error("{message}")]
     Failed {
-        /// What the transaction said.
+        /// The transaction's message.
         message: String,
     },
     /// An error of the application's own, from a procedure's body: it left no trace.
     #[error("{error}")]
     Application {
-        /// What [`Error::application`] was given.
+        /// The error that was passed to [`Error::application`].
         error: ApplicationError,
     },
     /// The transaction's body panicked: it left no trace.
@@ -468,7 +468,7 @@ pub enum Error {
         "{what} panicked: {message}; this is a fault of the engine's: please report it; the database goes on"
     )]
     Broken {
-        /// What it was at.
+        /// The thread's work.
         what: &'static str,
         /// The panic's message.
         message: String,
@@ -482,7 +482,7 @@ pub enum Error {
     /// The session's transaction took longer than it may.
     #[error("{what} timed out: the transaction was rolled back; run it again, or raise the timeout")]
     TimedOut {
-        /// What took too long.
+        /// The limit that was exceeded.
         what: Timeout,
     },
     /// The session's transaction was canceled.
@@ -522,7 +522,7 @@ pub enum Error {
     NeedsEvaluator {
         /// The table.
         table: String,
-        /// What evaluates the rules.
+        /// The evaluator of the rules.
         evaluator: String,
     },
     /// A row that a rule of its table refuses, which an evaluator knows.
@@ -530,7 +530,7 @@ pub enum Error {
     RuleViolation {
         /// The table.
         table: String,
-        /// Which row, by which rule, and why.
+        /// The row, the rule that refuses it, and why.
         message: String,
         /// The SQLSTATE.
         state: &'static str,
@@ -551,7 +551,7 @@ pub enum Error {
     InvalidSequence {
         /// The sequence.
         sequence: String,
-        /// What is wrong, and what to do.
+        /// The fault, and the way out.
         detail: String,
     },
     /// A sequence has given all its values.
@@ -563,11 +563,11 @@ pub enum Error {
     /// The operating system failed to do something with a file.
     #[error("cannot {action} {path}: {detail}; check the disk, then open the database again")]
     Io {
-        /// What was tried: a verb.
+        /// The operation that was tried: a verb.
         action: &'static str,
         /// The file or directory.
         path: String,
-        /// What kind of failure it was.
+        /// The kind of the failure.
         kind: std::io::ErrorKind,
         /// The operating system's words.
         detail: String,
@@ -577,13 +577,13 @@ pub enum Error {
         "the system has no memory for {bytes} more bytes; use smaller rows or transactions, or free some memory"
     )]
     OutOfMemory {
-        /// How many bytes were asked for.
+        /// Number of bytes that were requested.
         bytes: usize,
     },
     /// The process, or the system, has too many files open.
     #[error("cannot {action} {path}: {detail}; raise the limit of open files (ulimit -n), then try again")]
     TooManyFiles {
-        /// What was tried: a verb.
+        /// The operation that was tried: a verb.
         action: &'static str,
         /// The file or directory.
         path: String,
@@ -625,7 +625,7 @@ pub enum Error {
     NotADatabase {
         /// The directory.
         path: String,
-        /// What was found there.
+        /// The content that was found there.
         detail: String,
     },
     /// A backup or a restored database is to go where something is already.
@@ -633,7 +633,7 @@ pub enum Error {
     NotEmpty {
         /// The directory.
         path: String,
-        /// What was found there.
+        /// The content that was found there.
         found: String,
     },
     /// Another process, or another part of this one, has the database open.
@@ -660,9 +660,9 @@ pub enum Error {
     Damaged {
         /// The file.
         path: String,
-        /// Where in the file the damage begins.
+        /// The offset in the file at which the damage begins.
         offset: u64,
-        /// What is wrong there.
+        /// The fault at that place.
         detail: String,
     },
     /// A file of the database is gone.
@@ -670,7 +670,7 @@ pub enum Error {
     MissingFile {
         /// The file.
         path: String,
-        /// How that is known.
+        /// The evidence that it is missing.
         detail: String,
     },
     /// A file of another database lies among this one's.
@@ -724,13 +724,13 @@ pub enum Error {
     /// There is no space for the log: updates wait until there is.
     #[error("there is no space for the log ({reason}): updates are refused until there is; reads go on")]
     NoLogSpace {
-        /// What the disk said.
+        /// The disk's message.
         reason: String,
     },
     /// The log cannot be extended, for another reason than a full disk: updates wait until it can.
     #[error("the log cannot be extended ({reason}): updates are refused until it can; reads go on")]
     LogNotExtended {
-        /// What the disk said.
+        /// The disk's message.
         reason: String,
     },
     /// The database was opened for reading only.
@@ -744,9 +744,9 @@ pub enum Error {
     InvalidOption {
         /// The option.
         option: &'static str,
-        /// What was given.
+        /// The value that was given.
         given: String,
-        /// What it takes.
+        /// The values that it takes.
         expected: String,
     },
     /// The system refused to start a thread.
@@ -756,7 +756,7 @@ pub enum Error {
     ThreadRefused {
         /// The thread's name.
         thread: String,
-        /// What the system said.
+        /// The system's message.
         reason: String,
     },
     /// A follower could not do what it is there for.
@@ -764,7 +764,7 @@ pub enum Error {
         "the follower failed: {reason}; the database writes its checkpoints itself until one comes again"
     )]
     FollowerFailed {
-        /// What it said, or what was wrong with what it did.
+        /// The follower's message, or the fault in its work.
         reason: String,
     },
     /// A follower found no database to follow, or lost it.
@@ -772,15 +772,15 @@ pub enum Error {
         "no database to follow at {socket}: {reason}; open it with that follower_socket, and start the follower again"
     )]
     DatabaseLost {
-        /// Where the database should listen.
+        /// The socket at which the database should listen.
         socket: String,
-        /// What happened.
+        /// The event that ended the attempt.
         reason: String,
     },
-    /// What `Database::check` found wrong.
+    /// A fault that `Database::check` has found.
     #[error("the database is not consistent: {detail}")]
     Inconsistent {
-        /// What is wrong, and where.
+        /// The fault, and its place.
         detail: String,
     },
 }

@@ -1,8 +1,8 @@
-//! Evaluators: what a crate above the engine registers to write rows of tables whose rules the engine cannot express.
+//! Evaluators, which a crate above the engine registers to write rows of tables whose rules the engine cannot express.
 //!
 //! A table's definition names the evaluator that its rows need ([`TableDefinition::evaluator`]). The engine refuses to write such
-//! a table itself; where the evaluator is registered, each write goes to it instead, inside of the same transaction: it evaluates
-//! the rules, and writes what follows from them.
+//! such a table itself; where the evaluator is registered, it gets each write instead, inside of the same transaction:
+//! it evaluates the rules, and writes what follows from them.
 //!
 //! # Invariants
 //! - While an evaluator writes, its own writes to such tables are taken as they are; afterwards they are refused again.
@@ -28,7 +28,7 @@ use crate::types::{Value, ValueRef};
 /// A write to a row of a table with rules that an evaluator knows.
 #[derive(Clone, Copy, Debug)]
 pub enum RowWrite<'v> {
-    /// This row comes in: one value for each column, in order. What stands in computed columns counts for nothing.
+    /// A row is inserted: one value for each column, in order. Values of computed columns are ignored.
     Insert {
         /// The values.
         row: &'v [ValueRef<'v>],
@@ -40,7 +40,7 @@ pub enum RowWrite<'v> {
         /// The columns' names and their values; never of the primary key.
         changes: &'v [(&'v str, ValueRef<'v>)],
     },
-    /// A row goes. It is there.
+    /// A row is deleted. It is there.
     Delete {
         /// The row's primary key.
         key: &'v [ValueRef<'v>],
@@ -129,7 +129,7 @@ impl Database {
     }
 }
 
-/// What writes a table's rows in the engine's place, if it is registered.
+/// Finds the evaluator that writes a table's rows in the engine's place, if it is registered.
 ///
 /// # Errors
 /// [`Error::Conflict`]: a schema change has taken the table's place since the attempt found it.
@@ -146,7 +146,7 @@ fn registered(attempt: &Attempt<'_>, table: &TableCore) -> Result<Option<(Arc<dy
     }
 }
 
-/// What becomes of a write that the engine has refused with this error: the evaluator's, if that is why.
+/// Passes a write that the engine has refused to the evaluator, if this error says that the table needs one.
 #[cold]
 fn evaluated<'a, T>(
     attempt: &Attempt<'a>,
@@ -162,7 +162,7 @@ fn evaluated<'a, T>(
         let _evaluating = attempt.evaluate();
         let before = attempt.take_fault();
         let done = evaluator.write(&Tx::new(attempt), &table, write);
-        // Its error stands for those of scans that it has made to find it.
+        // Its error replaces those of scans that it has made to find it.
         let own = attempt.take_fault().filter(|_| done.is_ok());
         if let Some(fault) = before.or(own) {
             attempt.keep_fault(&fault);
@@ -225,7 +225,7 @@ pub(crate) fn update<'a>(
     })
 }
 
-/// Deletes a row that the engine has refused to. Whether there was one.
+/// Deletes a row that the engine has refused to delete; returns false if there was none.
 #[cold]
 pub(crate) fn delete<'a>(attempt: &Attempt<'a>, target: &Target<'_, 'a>, refused: Error) -> Result<bool> {
     evaluated(attempt, target.table, refused, |write| {

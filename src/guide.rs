@@ -126,7 +126,7 @@
 //!
 //! With [`Durability::Group`](crate::Durability), the default, a result is returned once everything that it wrote *and read* is on disk; while it is on its way,
 //! the next transactions run. `Async` does not wait: a crash loses the last moments, never the middle of anything. `None` writes no log.
-//! After a power cut [`Database::open`] recovers by itself; [`Database::recovery`] says what it found.
+//! After a power failure [`Database::open`] recovers automatically; [`Database::recovery`] says what it found.
 //!
 //! # Change feeds
 //!

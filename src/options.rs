@@ -1,4 +1,4 @@
-//! How a database is opened: the options that users need first, and groups for the rest.
+//! Options of a database: those that users need first, and groups for the rest.
 //!
 //! Each group is a type of its own. A protocol's or a schedule's options are given together with it, so that those of
 //! another one cannot be given; the other groups are changed by closures. Invariant: an option that is out of range, or
@@ -36,7 +36,7 @@ use self::ranges::{invalid, within};
 pub use self::schedule_options::{PredictOptions, ScheduleOptions};
 pub use self::thread_options::ThreadOptions;
 
-/// How a database is opened: every choice has a default that fits the machine.
+/// The options with which a database is opened: every choice has a default that fits the machine.
 ///
 /// ```
 /// use heddledb::{Database, Durability, Options, PhasedOptions};
@@ -100,22 +100,22 @@ impl fmt::Debug for Options {
 }
 
 impl Options {
-    /// How calls are isolated: a [`ProtocolKind`](crate::ProtocolKind), or a protocol's options ([`SerialOptions`],
-    /// [`LockingOptions`], [`PhasedOptions`], [`PartitionedOptions`]). Default: `Optimistic`.
+    /// Chooses the concurrency control: a [`ProtocolKind`](crate::ProtocolKind), or a protocol's options
+    /// ([`SerialOptions`], [`LockingOptions`], [`PhasedOptions`], [`PartitionedOptions`]). Default: `Optimistic`.
     #[must_use]
     pub fn protocol(mut self, protocol: impl Into<ProtocolOptions>) -> Self {
         self.protocol = protocol.into();
         self
     }
 
-    /// When results are released.
+    /// Chooses the time at which results are released.
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self
     }
 
-    /// How many threads execute calls that come through the queue. Default: as many as the protocol can use of the
+    /// The number of threads that execute calls from the queue. Default: as many as the protocol can use of the
     /// processors found (`serial`: one for each partition). Under `partitioned` these threads are the executors: see
     /// [`PartitionedOptions::executors`].
     #[must_use]
@@ -131,36 +131,36 @@ impl Options {
         self
     }
 
-    /// How much memory rows and their versions may take.
+    /// Limits the memory of rows and their versions.
     #[must_use]
     pub fn memory(mut self, change: impl FnOnce(MemoryOptions) -> MemoryOptions) -> Self {
         self.memory = change(self.memory);
         self
     }
 
-    /// How large a group of the log grows, and where the log lies: `.log(|log| log.group_milliseconds(2.0))`.
+    /// Sets the size of the log's groups, and the log's directory: `.log(|log| log.group_milliseconds(2.0))`.
     #[must_use]
     pub fn log(mut self, change: impl FnOnce(LogOptions) -> LogOptions) -> Self {
         self.log = change(self.log);
         self
     }
 
-    /// When checkpoints are made, how fast, and where they lie: `.checkpoints(|checkpoints| checkpoints.threads(2))`.
+    /// Sets the time, pace and directories of checkpoints: `.checkpoints(|checkpoints| checkpoints.threads(2))`.
     #[must_use]
     pub fn checkpoints(mut self, change: impl FnOnce(CheckpointOptions) -> CheckpointOptions) -> Self {
         self.checkpoints = change(self.checkpoints);
         self
     }
 
-    /// Which worker's queue a call goes to: a [`ScheduleKind`](crate::ScheduleKind), [`PredictOptions`], or
-    /// [`ScheduleOptions::partition_by`] a column. Default: `Random`.
+    /// Chooses the schedule, which places calls in workers' queues: a [`ScheduleKind`](crate::ScheduleKind),
+    /// [`PredictOptions`], or [`ScheduleOptions::partition_by`] a column. Default: `Random`.
     #[must_use]
     pub fn schedule(mut self, schedule: impl Into<ScheduleOptions>) -> Self {
         self.schedule = schedule.into();
         self
     }
 
-    /// How the stages are laid out over threads, and how many threads may be inside the engine.
+    /// Assigns the stages to threads, and limits the threads inside the engine.
     #[must_use]
     pub fn threads(mut self, change: impl FnOnce(ThreadOptions) -> ThreadOptions) -> Self {
         self.threads = change(self.threads);
@@ -174,14 +174,14 @@ impl Options {
         self
     }
 
-    /// What a call does that has met a rival's change, before it is retried. Default: `Backoff`.
+    /// Chooses the pause of a call that has met a conflicting change, before it is retried. Default: `Backoff`.
     #[must_use]
     pub fn retry(mut self, retry: Retry) -> Self {
         self.retry = retry;
         self
     }
 
-    /// What the engine observes about itself.
+    /// Switches on observations of the engine about itself.
     #[must_use]
     pub fn diagnostics(mut self, change: impl FnOnce(DiagnosticOptions) -> DiagnosticOptions) -> Self {
         self.diagnostics = change(self.diagnostics);

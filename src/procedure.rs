@@ -47,7 +47,7 @@ pub(crate) struct WeakProcedure {
 }
 
 impl WeakProcedure {
-    /// Whether there is a handle.
+    /// Returns true if there is a handle.
     pub(crate) fn is_alive(&self) -> bool {
         self.handles.strong_count() > 0
     }
@@ -74,7 +74,7 @@ impl Procedure {
         self.registered.name()
     }
 
-    /// Whether it only reads.
+    /// Returns true if it only reads.
     pub fn is_read_only(&self) -> bool {
         self.registered.is_read_only()
     }

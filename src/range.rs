@@ -16,8 +16,8 @@ use crate::types::{Value, ValueRef};
 /// let of_customer_7_since_order_20 = Range::prefix(key![7]).starting_at(key![7, 20]);
 /// ```
 ///
-/// Wherever a range is taken, a range of keys as Rust writes it will do, too: `1..5`, `..=9`, `(7, 20)..(8, 0)`, `..`; and a
-/// key, which stands for all keys that begin with it.
+/// Wherever a range is taken, a range of keys as Rust writes it will do, too: `1..5`, `..=9`, `(7, 20)..(8, 0)`, `..`;
+/// and a key, which means all keys that begin with it.
 ///
 /// ```
 /// # use heddledb::{DataType, Database, Durability, Options, Range, TableDefinition, row};
@@ -58,7 +58,7 @@ impl Range {
         Range { prefix: owned(key), ..Range::default() }
     }
 
-    /// The keys from this one on, itself included. A part of a key stands for the first key that begins with it.
+    /// The keys from this one on, itself included. A part of a key means the first key that begins with it.
     pub fn from<'v>(key: impl IntoKey<'v>) -> Range {
         Range { from: Some((owned(key), false)), ..Range::default() }
     }
@@ -70,7 +70,7 @@ impl Range {
         self
     }
 
-    /// Begins behind this key. A part of a key stands for the last key that begins with it.
+    /// Begins behind this key. A part of a key means the last key that begins with it.
     #[must_use]
     pub fn starting_after<'v>(mut self, key: impl IntoKey<'v>) -> Range {
         self.from = Some((owned(key), true));
@@ -84,7 +84,7 @@ impl Range {
         self
     }
 
-    /// Ends with this key. A part of a key stands for the last key that begins with it.
+    /// Ends with this key. A part of a key means the last key that begins with it.
     #[must_use]
     pub fn to_inclusive<'v>(mut self, key: impl IntoKey<'v>) -> Range {
         self.to = Some((owned(key), true));

@@ -34,8 +34,9 @@ impl<'tx> Row<'tx> {
         Ok(self.value(position(self.table, column)?))
     }
 
-    /// The word of a column whose values take one word: a boolean (1: true), an integer, a time since its epoch, or the digits of a
-    /// decimal of up to 18 digits. None: it is NULL. Of columns of other types the result means nothing.
+    /// The word of a column whose values take one word: a boolean (1: true), an integer, a time since its epoch, or the
+    /// digits of a decimal of up to 18 digits. `None` if it is NULL. Of columns of other types the result means
+    /// nothing.
     ///
     /// # Errors
     /// [`Error::UnknownColumn`].
@@ -61,14 +62,14 @@ impl<'tx> Row<'tx> {
         value
     }
 
-    /// Whether a column that is marked as NULL is split now: then the call is stashed, and reads it later.
+    /// Returns true if a column that is marked as NULL is split now: then the call is stashed, and reads it later.
     #[cold]
     fn is_hidden(&self, position: usize) -> bool {
         // SAFETY: the flag is the worker context's, which outlives the attempt, and that outlives the row.
         unsafe { self.table.layout().look_at_hidden(self.words, position) }
     }
 
-    /// Whether a column is NULL.
+    /// Returns true if a column is NULL.
     ///
     /// # Errors
     /// [`Error::UnknownColumn`].
@@ -95,7 +96,7 @@ impl<'tx> Row<'tx> {
         }
     }
 
-    /// As [`int`](Self::int); none, if it is NULL.
+    /// Same as [`int`](Self::int); `None` if it is NULL.
     ///
     /// # Errors
     /// The column is unknown, or is of another type.
@@ -160,7 +161,7 @@ impl<'tx> Row<'tx> {
         }
     }
 
-    /// The entry of an ordered-tuple column: the columns of its order, then those of its payload. None: it is NULL.
+    /// The entry of an ordered-tuple column: the columns of its order, then those of its payload. `None` if it is NULL.
     ///
     /// # Errors
     /// The column is unknown, or is of another type.

@@ -12,7 +12,7 @@ use crate::storage::table::{TableCore, TableMemory};
 #[derive(Clone)]
 pub struct Table {
     core: Arc<TableCore>,
-    /// Whether it does not follow schema changes.
+    /// True if it does not follow schema changes.
     is_fixed: bool,
 }
 
@@ -27,7 +27,8 @@ impl Table {
         Table { core: self.core.current().clone(), is_fixed: true }
     }
 
-    /// Whether no schema change has dropped the table, or put another one in the place of a [fixed](Self::fixed) handle's.
+    /// Returns true if no schema change has dropped the table, or put another one in the place of a
+    /// [fixed](Self::fixed) handle's.
     pub fn is_current(&self) -> bool {
         self.core().is_current()
     }
@@ -63,7 +64,7 @@ impl Table {
         self.core().definition().name()
     }
 
-    /// What it is.
+    /// Returns the table's definition.
     pub fn definition(&self) -> &TableDefinition {
         self.core().definition()
     }
@@ -74,13 +75,13 @@ impl Table {
         self.core.estimated_len()
     }
 
-    /// What it takes of memory. It walks over all rows, beside transactions: not for planners.
+    /// Returns the memory that it takes. It walks over all rows, beside transactions: not for planners.
     pub fn memory(&self) -> TableMemory {
         self.core().memory()
     }
 
-    /// Bytes of memory that one of its secondary indexes takes, with the records that it consists of; none: it has no index of
-    /// this name. As [`memory`](Self::memory), it walks over all of them.
+    /// Bytes of memory that one of its secondary indexes takes, with the records that it consists of; `None` if it has
+    /// no index of this name. As [`memory`](Self::memory), it walks over all of them.
     pub fn index_memory(&self, name: &str) -> Option<u64> {
         self.core().index_memory(name)
     }
@@ -104,12 +105,12 @@ impl fmt::Debug for Table {
 /// A handle of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Column {
-    /// Which table of which database: positions mean nothing in another one.
+    /// The numbers of database and table: positions mean nothing in another one.
     table: (u64, u32),
     position: u32,
 }
 
-/// What names a column: its name, or its handle.
+/// A reference to a column: its name, or its handle.
 pub trait ColumnName {
     /// The column's position in the table.
     #[doc(hidden)]

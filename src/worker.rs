@@ -44,7 +44,7 @@ pub struct Worker<'db> {
     held: Held,
     scratch: GroupScratch,
     clock: GroupClock,
-    /// What the calls of a group touch; kept for its memory.
+    /// The footprints of a group's calls; kept for their memory.
     footprints: Vec<Footprint>,
     /// The memory of groups that executors run.
     group: GroupMemory,
@@ -111,23 +111,23 @@ impl Executed<'_> {
         self.epoch
     }
 
-    /// How many attempts it took: 1 if it met no rival.
+    /// Number of attempts: 1 if it met no conflict.
     pub fn attempts(&self) -> u32 {
         self.attempts
     }
 
-    /// Whether it ended in an error; which one comes with the result.
+    /// Returns true if it ended in an error, which is returned with the result.
     pub fn failed(&self) -> bool {
         matches!(self.delivery, Delivery::Ready(Err(_)))
     }
 
-    /// Whether it has not run yet, but waits for the end of a split phase (under `phased`): then
+    /// Returns true if it has not run yet, but waits for the end of a split phase (under `phased`): then
     /// [`is_released`](Self::is_released) says when its result is there.
     pub fn is_stashed(&self) -> bool {
         matches!(self.delivery, Delivery::Stashed(_))
     }
 
-    /// Whether the result can be had without waiting.
+    /// Returns true if the result can be had without waiting.
     pub fn is_released(&self) -> bool {
         match &self.delivery {
             Delivery::Ready(_) => self.shared.engine().progress().is_released(self.epoch),
@@ -227,7 +227,7 @@ impl<'db> Worker<'db> {
             wrote |= self.run(procedures, &left[..ready], &mut footprints, done);
             left = &left[ready..];
             if let Some(error) = refusal {
-                // Results come in the order of the calls: what stands before the refused one has run.
+                // Results are in the order of the calls: those before the refused one have run.
                 done.push(self.refused(error));
                 left = &left[1..];
             }
@@ -266,7 +266,7 @@ impl<'db> Worker<'db> {
         (ready, prepared.err())
     }
 
-    /// As [`run`](Self::run), where executors own the data: they run the transactions.
+    /// Same as [`run`](Self::run), where executors own the data: they run the transactions.
     fn run_at(
         &mut self,
         executors: &Executors,
@@ -320,7 +320,7 @@ impl<'db> Worker<'db> {
         }
     }
 
-    /// Runs calls whose footprints are known. Whether one of them wrote.
+    /// Runs calls whose footprints are known; returns true if one of them wrote.
     fn run(
         &mut self,
         procedures: &[Procedure],
@@ -337,7 +337,7 @@ impl<'db> Worker<'db> {
         if calls.is_empty() {
             return false;
         }
-        // Put together at each look at a call: a list of them would cost a call that comes alone more than that.
+        // Combined at each look at a call: a list of them would cost a call that arrives alone more than that.
         let group = calls.iter().zip(&*footprints).map(|((place, args), footprint)| Prepared {
             routine: procedures[*place].registered(),
             args,
