@@ -1,6 +1,6 @@
 //! Footprints: what a call declares to touch before it runs.
 //!
-//! Made from a procedure's actions and a call's arguments; everything that wants to know beforehand comes from it:
+//! Made from a procedure's actions and a call's arguments; everything that must be known beforehand is derived from it:
 //! which partitions a call needs, which keys to look up and prefetch together, what a body may reach.
 
 use crate::storage::foreign_keys::Reach;

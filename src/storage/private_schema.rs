@@ -272,8 +272,8 @@ impl Drop for PrivateSchema {
     }
 }
 
-/// A share in a table, or in the inside of one of its indexes, if `core` is that; and whether keys come into it that others
-/// may insert, too.
+/// A share in a table, or in the inside of one of its indexes, if `core` is that; and whether keys are inserted into it
+/// that others may insert, too.
 fn share_of(table: &Arc<TableCore>, core: &TableCore) -> Option<(Arc<TableCore>, bool)> {
     if std::ptr::eq(&**table, core) {
         return Some((table.clone(), true));

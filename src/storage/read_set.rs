@@ -171,9 +171,9 @@ impl ReadSet {
     /// Own inserts and splits are followed here, for all nodes at once: looking through the nodes at each insert would take
     /// the square of their number.
     fn nodes_still_hold(&self) -> bool {
-        // Own inserts come before the looks at other nodes, in one order with everybody's: of two calls that each have
-        // inserted what the other has missed, one sees the other's. What made a node's version is no access of that
-        // order (in `storage/index`), so it takes a fence; its partner is the same fence in the other call.
+        // Own inserts come before the looks at other nodes, in one order with those of all threads: of two calls that
+        // each have inserted what the other has missed, one sees the other's. What made a node's version is no access
+        // of that order (in `storage/index`), so it takes a fence; its partner is the same fence in the other call.
         fence(Ordering::SeqCst);
         if self.own_inserts.is_empty() && self.splits.is_empty() {
             return self.nodes.iter().all(NodeVersion::is_current);
@@ -196,7 +196,7 @@ impl ReadSet {
         true
     }
 
-    /// From each version of a node that the call itself has ended to what came after it: the node's next version, or those
+    /// From each version of a node that the call itself has ended to what follows it: the node's next version, or those
     /// of its halves.
     fn own_changes(&self) -> HashMap<ObservedNode, Option<Next>, FixedState> {
         let inserts = self.own_inserts.iter().map(|(before, after)| (place(after, *before), (*after, None)));

@@ -126,7 +126,7 @@ pub(super) fn take_out(table: &TableCore, record: Record<'_>, absent_word: u64, 
     let (layout, slabs) = (table.shared_layout(), table.slabs().clone());
     let retired = Retired { layout, slabs, pointer: record.pointer() };
     // SAFETY: the record is in no index any more, so only those that are pinned now can have it, and only the thread
-    // that won the swap above comes here.
+    // that won the swap above reaches this line.
     unsafe { garbage::retire(guard, move || retired.free()) };
 }
 

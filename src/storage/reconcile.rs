@@ -1,10 +1,10 @@
 //! Beginning and ending a split phase, in storage: which records are marked as split, and how slices are merged into them
 //! (Doppel, OSDI 2014, section 5.3).
 //!
-//! The caller has closed the gate of the commit sections and waited for all: so it alone writes records, and the
-//! slices of all worker contexts stand still. Invariants: all slices of a record are merged in one install, with
-//! a stamp above that of every call that changed one of them and of an epoch that is not later than the one that the
-//! phase ends with: so the record is durable with what is in it.
+//! The caller has closed the gate of the commit sections and waited for all: so it alone writes records, and the slices
+//! of all worker contexts do not change. Invariants: all slices of a record are merged in one install, with a stamp
+//! above that of every call that changed one of them and of an epoch that is not later than the one that the phase ends
+//! with: so the record is durable with what is in it.
 
 use std::sync::Arc;
 

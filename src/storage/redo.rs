@@ -10,7 +10,7 @@
 //! ```
 //! Numbers are variable-length (LEB128), signed ones in zigzag. A value is written by its column's type: bool 1 byte,
 //! integers, dates, timestamps and decimals as signed numbers, floats 8 bytes, UUIDs 16, the rest length and bytes.
-//! Redo is physical, the values that columns came to have, except that a top-K insert logs the inserted entries,
+//! Redo is physical, the new values of columns, except that a top-K insert logs the inserted entries,
 //! which are far smaller than the set: entering twice changes nothing. Secondary indexes are not logged.
 
 use bumpalo::Bump;
@@ -79,7 +79,7 @@ pub(crate) fn set_stamp(out: &mut [u8], start: usize, stamp: Stamp) {
     out[start..start + 8].copy_from_slice(&stamp.to_bits().to_le_bytes());
 }
 
-/// Appends that a record came to have this row.
+/// Appends the change of a record to this row.
 ///
 /// # Safety
 /// `image` is a row of the table with live blocks.
@@ -103,7 +103,7 @@ fn append_head(out: &mut Vec<u8>, kind: u8, table: &TableCore, key: &[u8]) {
     bytes(out, key);
 }
 
-/// Appends what the writes to the record at `position` came to, but for these columns.
+/// Appends the effect of the writes to the record at `position`, without these columns.
 ///
 /// # Safety
 /// `image` is a row of the table with live blocks.
@@ -135,7 +135,7 @@ pub(crate) unsafe fn append_change(
     }
 }
 
-/// Appends that columns of a record which hold numbers or times in one word came to have these values; decimals are
+/// Appends the change of columns of a record, which hold numbers or times in one word, to these values; decimals are
 /// unscaled.
 #[inline]
 pub(crate) fn append_numbers(

@@ -91,7 +91,7 @@ impl Store {
         let (mut only_adds, mut replaces) = (true, false);
         let (mut definitions, mut has_tables) = (None, false);
         for change in changes {
-            // A table that comes concerns no transaction that is under way, unless it refers to others.
+            // A new table concerns no transaction that is under way, unless it refers to others.
             only_adds &= match &change {
                 SchemaChange::Add(table) => table.definition().foreign_keys.is_empty(),
                 SchemaChange::Definitions(..) => true,

@@ -327,7 +327,7 @@ impl Slabs {
         let mut free = self.free.lock();
         let of_size = free.entry(bytes).or_default();
         if reserve(of_size, 1).is_err() {
-            // It is not used again, and goes with its chunk.
+            // It is not used again, and is freed with its chunk.
             return;
         }
         of_size.push(record);
@@ -437,7 +437,7 @@ impl Slabs {
         let mut lists: FreeRecords = HashMap::new();
         for piece in records {
             let of_size = lists.entry(piece.bytes as usize).or_default();
-            // Otherwise it is not used again, and goes with its chunk.
+            // Otherwise it is not used again, and is freed with its chunk.
             if reserve(of_size, 1).is_ok() {
                 of_size.push(RecordPointer::of_memory(piece.start));
             }
@@ -463,7 +463,8 @@ impl Slabs {
         self.free_count.fetch_add(added, Ordering::Relaxed);
     }
 
-    /// The store is gone: from here on a table leaves its records to the last one, with which all memory goes.
+    /// Notes that the store is gone: from here on a table leaves its records to the last one, with which all memory is
+    /// freed.
     pub(crate) fn close(&self) {
         // Relaxed: a table that misses it frees its records one by one.
         self.is_closed.store(true, Ordering::Relaxed);

@@ -19,7 +19,7 @@ pub(crate) struct Slice {
 
 #[derive(Clone, Debug, Default)]
 enum Merged {
-    /// No operation came, or none that changes anything.
+    /// No operation was applied, or none that changes anything.
     #[default]
     Untouched,
     /// The usual case: an integer column's operand.

@@ -249,7 +249,7 @@ impl Store {
         &self.retired
     }
 
-    /// A share in a table, or in the inside of a secondary index; and whether keys come into it that others may
+    /// A share in a table, or in the inside of a secondary index; and whether keys are inserted into it that others may
     /// insert, too: not where a key ends with the primary key of its row.
     pub(crate) fn shared_table(&self, core: &TableCore) -> Option<(Arc<TableCore>, bool)> {
         let table = self.table(core.id())?;
@@ -419,7 +419,7 @@ impl Store {
 
     /// Puts another definition of the same records in a table's place, while the log is replayed.
     ///
-    /// Only one thread at a time comes here, although several replay the log, so that each definition has one successor. A
+    /// Only one thread at a time is here, although several replay the log, so that each definition has one successor. A
     /// definition falls short of a change only until the change is scattered (`restore::scatter`), which one thread at a
     /// time does, before a share gets the change. The rows of a checkpoint have the version that its copy of the catalog has. And
     /// once the log is replayed, one thread settles the schema.

@@ -682,11 +682,11 @@ impl TableCore {
         index.page(from, records, versions, guard).map_or(PageCursor::End, PageCursor::Hash)
     }
 
-    /// The next page of all records of the table, from a place that an earlier pin has come to; where the following
+    /// The next page of all records of the table, from a place that an earlier pin has reached; where the following
     /// page begins, unless everything was seen.
     ///
-    /// A place stays right whatever comes and goes meanwhile: hash segments only split, and a leaf's upper bound is a
-    /// key, which is in some leaf.
+    /// A place stays right whatever is inserted and deleted meanwhile: hash segments only split, and a leaf's upper
+    /// bound is a key, which is in some leaf.
     pub(crate) fn page_at<'g>(
         &'g self,
         place: &ScanPlace,

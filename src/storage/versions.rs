@@ -246,7 +246,7 @@ impl Versions {
 
     /// Returns true if there is a version of a record of these tables.
     pub(crate) fn has_versions_of(&self, is_one: impl Fn(&TableCore) -> bool) -> bool {
-        // Relaxed: no version of a table's records comes once transactions do not use it any more.
+        // Relaxed: no version of a table's records is added once transactions do not use it any more.
         self.counts.versions.load(Ordering::Relaxed) > 0
             && self.shards.iter().any(|shard| shard.lock().has_versions_of(&is_one))
     }

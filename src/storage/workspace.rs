@@ -21,7 +21,7 @@ pub(crate) struct Workspace {
     pub(crate) schema: Vec<SchemaChange>,
     /// Redo of the call, before its stamp is known.
     pub(crate) redo: Vec<u8>,
-    /// Redo of rows that it has loaded, which comes behind that.
+    /// Redo of rows that it has loaded, which is behind that.
     pub(crate) loaded: Option<Arc<LoadedRedo>>,
     /// Memory for the records that it makes.
     pub(crate) cutter: Cutter,

@@ -360,8 +360,8 @@ impl<'a> Attempt<'a> {
     /// Same as [`enter_scope`](Self::enter_scope), for a body that may reach what any of these declares.
     #[inline]
     pub(crate) fn enter_scopes<'s>(&'s self, declared: &'s [Reference]) -> InScope<'s, 'a> {
-        // SAFETY: they are looked at through `scope` only, which is emptied when `InScope` goes, by a panic too; and that
-        // borrows the references.
+        // SAFETY: they are looked at through `scope` only, which is emptied when `InScope` is dropped, by a panic too;
+        // and that borrows the references.
         self.scope.set(Some(unsafe { &*std::ptr::from_ref(declared) }));
         InScope { attempt: self }
     }
@@ -403,7 +403,7 @@ impl<'a> Attempt<'a> {
             self.fault.set(Some(Box::new(Error::UnknownSavepoint)));
             return;
         }
-        // An operation that failed while a scan applied it to a row has gone with the other writes.
+        // An operation that failed while a scan applied it to a row was taken back with the other writes.
         let fault = self.fault.take().filter(|error| !error.is_of_values_met());
         self.fault.set(fault);
     }
@@ -478,7 +478,7 @@ impl<'a> Attempt<'a> {
 
     /// Has the attempt count as one of an older generation, in which a part of its transaction ran.
     pub(crate) fn age(&self, generation: Option<u64>) {
-        // One that must not commit has no generation that ever comes: it counts as older than all.
+        // One that must not commit has a generation that no schema reaches: it counts as older than all.
         let generation = generation.map_or(u64::MAX, |generation| generation % u64::MAX);
         self.generation.set(self.generation.get().min(generation));
     }

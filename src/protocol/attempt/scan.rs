@@ -1,7 +1,7 @@
 //! Reading ranges: a page of an index at a time, the call's own writes included.
 //!
 //! The records of a page are those that its node holds, present or not; the call's own inserts are among them, as
-//! placeholders. Each page's version goes to the protocol, absent records give their stamps.
+//! placeholders. Each page's version is passed to the protocol; absent records give their stamps.
 
 use std::ops::Bound;
 
@@ -131,7 +131,7 @@ impl<'a> KeyRange<'a> {
         &self.page
     }
 
-    /// The table whose rows come out.
+    /// The table whose rows are returned.
     pub(crate) fn rows_of(&self) -> &'a TableCore {
         self.base.unwrap_or(self.table)
     }

@@ -2,7 +2,7 @@
 //!
 //! A transaction can be parked at several executors at once. Each of them records the blockers here when it parks the
 //! transaction, and again when they change ([`lock_table`](super::lock_table)). An owner is one attempt of a transaction, so
-//! an owner that has ended never comes back.
+//! an owner that has ended never reappears.
 //!
 //! # Invariants
 //! - **A cycle contains an owner that holds locks of an earlier entry.** Requests that enter all their queues atomically are

@@ -17,8 +17,8 @@ use crate::storage::table::{TableCore, TableId};
 /// The lock of a transaction that has only looked whether a row is there. Of all modes on a record, only that of an insert or
 /// a delete conflicts with it.
 const PRESENCE: Mode = Mode::IntentionShared;
-/// The lock of a transaction that changes a row: it goes with those that only look whether the row is there, and with no
-/// reader and no other writer.
+/// The lock of a transaction that changes a row: it is compatible with those that only look whether the row is there,
+/// and with no reader and no other writer.
 const CHANGE: Mode = Mode::SharedIntentionExclusive;
 
 /// See the module's description.

@@ -14,11 +14,11 @@
 //! | a key is inserted | X | its point, first | IX |
 //! | a range is read | S, as its keys are met | the range | IS |
 //!
-//! Nothing is below a record, so the matrix says there only what goes together: IS with all but X, SIX with IS. So whether a
-//! row is there conflicts with its insert and its delete only.
+//! Nothing is below a record, so the matrix there has only these compatible modes: IS with all but X, SIX with IS. So
+//! whether a row is there conflicts with its insert and its delete only.
 //!
-//! A record's name is its table and the hash of its key, so it can be locked before it is there, and after it has gone.
-//! Secondary indexes are locked like tables.
+//! A record's name is its table and the hash of its key, so it can be locked before it is there, and after it was
+//! removed. Secondary indexes are locked like tables.
 //!
 //! - A thread that meets a lock that does not go with its own waits, and a deadlock costs its youngest an attempt; or,
 //!   by option, it releases at once (`LockConflict::NoWait`), [`ATTEMPTS_WITHOUT_WAITING`] times at most. Its start
@@ -122,7 +122,7 @@ impl Protocol for Locking {
     }
 
     fn validate_reads(&self, attempt: &Attempt<'_>) -> bool {
-        // What it saw was locked, so it was possible; unless it went on without a lock that it had been denied.
+        // What it saw was locked, so it was possible; unless it continued without a lock that it had been denied.
         !attempt.held().borrow().locking.is_marked_for_abort()
     }
 

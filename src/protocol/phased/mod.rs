@@ -169,7 +169,8 @@ impl Protocol for Phased {
                 if holds && reads.is_of_phase(|| phase_now(attempt)) || attempt.is_alone() {
                     return true;
                 }
-                // What goes into slices locks nothing, and need not fail because another column of its row is being changed.
+                // An operation on a slice locks nothing, and need not fail because another column of its row is being
+                // changed.
                 if holds || !taken.is_none() || !reads.wait_for_locked_records() {
                     return false;
                 }

@@ -1,4 +1,4 @@
-//! A table's definition comes back from the catalog's rows as it was.
+//! A table's definition is read back from the catalog's rows unchanged.
 
 use bumpalo::Bump;
 use crossbeam_epoch::pin;

@@ -229,7 +229,7 @@ impl TableDefinition {
         }
     }
 
-    /// An index in whose order the rows with given values in these columns stand together.
+    /// An index in whose order the rows with given values in these columns are together.
     pub(crate) fn index_beginning_with(&self, columns: &[usize]) -> Option<KeyIndex> {
         let primary = (self.primary_index != PrimaryIndex::Hash).then_some(KeyIndex::Primary);
         let mut indexes = primary.into_iter().chain((0..self.indexes.len()).map(KeyIndex::Secondary));

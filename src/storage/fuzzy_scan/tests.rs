@@ -131,11 +131,12 @@ fn a_kind_of_value_that_no_copy_has_is_refused() {
     assert_eq!(loaded.rows(), []);
 }
 
-/// Records that are there throughout are copied once, by one of several threads, while others come and go around them.
+/// Records that are there throughout are copied once, by one of several threads, while others are inserted and deleted
+/// around them.
 fn beside_changes(kind: PrimaryIndex) {
     const KEPT: i64 = 300;
     let rig = Rig::new(definition(kind));
-    // Every third key stays; its neighbors come and go.
+    // Every third key stays; its neighbors are inserted and deleted.
     rig.commit(|writer| (0..KEPT).for_each(|key| writer.insert(&row(key * 3, 0)))).expect("committed");
     let stop = AtomicBool::new(false);
     let scan = LiveScan::new(vec![rig.table.clone()]);

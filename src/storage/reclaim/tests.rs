@@ -1,4 +1,4 @@
-//! Absent records go when they may, and not before; a thread that comes back in the meantime stays.
+//! Absent records are removed when they may be, and not before; one that is inserted again in the meantime stays.
 
 use super::*;
 use crate::storage::definition::{PrimaryIndex, TableDefinition};
@@ -62,7 +62,7 @@ fn a_row_that_came_back_in_the_meantime_stays() {
     assert!((0..MANY_ROWS).all(|key| rig.row(key).is_some() == (key % 2 == 0)));
 }
 
-/// Deleted, come back and deleted again: the first delete's note must not take out what the second one left.
+/// Deleted, inserted and deleted again: the first delete's note must not take out what the second one left.
 #[test]
 fn a_note_of_an_earlier_delete_does_not_take_out_a_later_one() {
     let rig = rig(PrimaryIndex::Both);

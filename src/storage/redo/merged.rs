@@ -28,7 +28,7 @@ const TIMESTAMP: u8 = 5;
 const TUPLE: u8 = 6;
 const TOP_K: u8 = 7;
 
-/// Appends to a transaction, of a table of this schema version, what a worker context's operations of one epoch on one record's split columns come to. The
+/// Appends to a transaction, of a table of this schema version, a worker context's merged operations of one epoch on one record's split columns. The
 /// split phase began with the epoch `since`.
 pub(crate) fn append_merged(
     out: &mut Vec<u8>,

@@ -5,7 +5,7 @@
 //!
 //! - A split phase begins with an epoch: no earlier commit of that epoch has touched what is split now.
 //! - It may end inside an epoch: then the slices are applied to the record, and commits after that may do with the
-//!   column what they like. So in any one epoch, every operation on a split column comes before every other write of
+//!   column what they like. So in any one epoch, every operation on a split column is before every other write of
 //!   that column.
 //! - While the column is split, commits change other columns of the row only (and log these only), and do not delete
 //!   it. They raise the record's word, which says nothing about the split column.
@@ -17,7 +17,7 @@
 //!    epoch of the record's word, *and the word stays as it is*: else the first worker context's operations would shut
 //!    out the second's, and both the commits of step 2 that have a lower stamp.
 //! 2. The commits, in the order of their stamps, each change applied if its stamp is above its record's word.
-//! 3. The word of every record of step 1 is raised to the highest stamp that its merged operations came with, if that
+//! 3. The word of every record of step 1 is raised to the highest stamp that its merged operations have, if that
 //!    is higher.
 //!
 //! Why this is right: call a record *through* epoch e when it holds all effects of epochs up to e and no others.
@@ -40,7 +40,7 @@
 //! - Copied while it is split, its word may be of epoch e while its split columns still are as before the phase. So the
 //!   copy says with which epoch, `since`, the phase began, and the merged operations of that very phase are applied
 //!   whatever the word says: the log is there from `since` on. Its other columns are as the word says.
-//! - A record that was deleted before the copying came to it is not there at all, while earlier operations on it are
+//! - A record that was deleted before the copying reached it is not there at all, while earlier operations on it are
 //!   replayed: these are skipped, as [`Overlap`] argues.
 //!
 //! [`Operation::fits`]: crate::operation::Operation::fits

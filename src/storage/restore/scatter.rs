@@ -123,7 +123,7 @@ impl Scattering<'_> {
                 })?;
             } else {
                 if self.store.table(head.table).is_none() {
-                    // The transaction has made it: its rows in the catalog come before its own.
+                    // The transaction has made it: its rows in the catalog are before its own.
                     made.iter().try_for_each(|&id| self.store.add_table_of_catalog(id, guard))?;
                 }
                 let of = (head.table, reader.version());

@@ -1,4 +1,5 @@
-//! Slices of operands, however they are spread over worker contexts, come to what the operands do one after the other.
+//! Slices of operands, however they are spread over worker contexts, have the effect of the operands one after the
+//! other.
 
 use proptest::prelude::*;
 
@@ -158,7 +159,7 @@ fn a_product_beyond_64_bits_leaves_the_slice_as_it_was() {
     assert_eq!(multiply(-2), (true, Some(Value::from(-2_i64 << 40))));
 }
 
-/// However many entries come, K of them are kept, in memory that is used again.
+/// However many entries are inserted, K of them are kept, in memory that is used again.
 #[test]
 fn a_slice_of_a_set_does_not_grow_with_the_number_of_operations() {
     let of = TupleType::new(vec![DataType::Int64], vec![]).unwrap();

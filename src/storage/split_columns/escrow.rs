@@ -1,8 +1,9 @@
 //! Escrow: quotas of the distance between a split column's value and its bounds, one for each worker context (O'Neil, The
 //! Escrow Transactional Method, TODS 1986, section 3).
 //!
-//! A worker context's total of additions stays within its quota, below and above zero. Quotas come out of the distances, and
-//! are renewed while anything is left of them; what does not fit then is decided on the whole value, in the joined phase.
+//! A worker context's total of additions stays within its quota, below and above zero. Quotas are taken from the distances,
+//! and are renewed while anything is left of them; what does not fit then is decided on the whole value, in the joined
+//! phase.
 //!
 //! Invariants: all quotas together never exceed the distances at the beginning of the phase. So whichever of the additions
 //! that were admitted have been applied, in whichever order that keeps each worker context's own, the value is within its

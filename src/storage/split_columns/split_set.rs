@@ -68,7 +68,7 @@ pub(crate) struct SplitSet {
     pub(super) since: u64,
     /// The number of worker contexts that share the room of columns.
     parties: usize,
-    /// Columns of one record stand next to each other.
+    /// Columns of one record are next to each other.
     pub(super) columns: Vec<SplitColumn>,
     /// For each record, the first of its columns and how many there are.
     by_record: Places,

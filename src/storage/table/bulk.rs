@@ -112,7 +112,7 @@ impl Drop for FreshRecords<'_> {
     }
 }
 
-/// A row on its way into a record: its long values have blocks of their own, which go with it unless it was used.
+/// A row on its way into a record: its long values have separate blocks, which are freed with it unless it was used.
 pub(crate) struct FreshRow<'t> {
     table: &'t TableCore,
     words: &'t mut [u64],

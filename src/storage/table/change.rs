@@ -22,7 +22,7 @@ const PRIVATE: u64 = u64::MAX;
 const REACH: u32 = 3;
 /// In [`Change::reach`]: its rows have rules that an evaluator knows.
 const EVALUATED: u32 = 4;
-/// In [`Change::reach`], counted from this bit on: transactions of sessions with foreign keys of their own that concern it.
+/// In [`Change::reach`], counted from this bit on: transactions of sessions whose private foreign keys concern it.
 const PRIVATE_WATCH: u32 = 8;
 
 /// The schema changes that have made, replaced or dropped a table.
@@ -80,7 +80,7 @@ impl TableCore {
         (Self::with_indexes(table, secondary), empty)
     }
 
-    /// The table in whose place this one's handles stand now: itself, unless a schema change has made another one of it.
+    /// The table that this one's handles refer to now: itself, unless a schema change has replaced it.
     #[inline]
     pub(crate) fn current(self: &Arc<Self>) -> &Arc<TableCore> {
         if self.is_current() { self } else { self.newest() }
@@ -141,7 +141,7 @@ impl TableCore {
         self.change.begins.load(Ordering::Relaxed)
     }
 
-    /// The epoch in which it was dropped, or one that never comes.
+    /// The epoch in which it was dropped, or one that is never reached.
     pub(crate) fn ends(&self) -> u64 {
         // Relaxed: a snapshot of that epoch is registered behind the gate, after the drop.
         match self.change.dropped.load(Ordering::Relaxed) {

@@ -1,7 +1,7 @@
 //! The memory of a table: its records, its long values, its indexes.
 //!
 //! Concurrency: a walk over the records that keeps no thread pinned for more than a page, so that it stops neither
-//! transactions nor the reclamation of memory. What changes meanwhile is counted as it is when the walk comes by.
+//! transactions nor the reclamation of memory. Concurrent changes are counted as the walk meets them.
 
 use crossbeam_epoch::pin;
 

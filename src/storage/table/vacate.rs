@@ -45,9 +45,8 @@ impl TableCore {
 
     /// Makes the table empty for good, and every other definition of its records with it.
     ///
-    /// # Safety
-    /// No thread changes its indexes, now or later, nor frees records of them. What comes back is dropped only when every
-    /// thread has unpinned that was pinned at this moment.
+    /// # Safety No thread changes its indexes, now or later, nor frees records of them. The returned content is dropped
+    /// only when every thread has unpinned that was pinned at this moment.
     pub(crate) unsafe fn vacate(&self) -> Vacated {
         Vacated {
             layout: self.shared_layout(),
@@ -69,7 +68,7 @@ impl Drop for Vacated {
 
 impl Drop for TableCore {
     fn drop(&mut self) {
-        // Those that left the indexes earlier were retired by `reclaim`, or went when the table was made empty.
+        // Those that left the indexes earlier were retired by `reclaim`, or were freed when the table was made empty.
         if !self.has_moved() {
             // SAFETY: no thread uses the table any more, so the records in its indexes, and the blocks of their rows, are its
             // own to free.
@@ -89,7 +88,7 @@ unsafe fn free_records(
     hash: Option<&HashIndex>,
     ordered: Option<&OrderedIndex>,
 ) {
-    // The memory of the others goes with their chunks, when the store is gone.
+    // The memory of the others is freed with their chunks, when the store is gone.
     let is_closed = slabs.is_closed();
     let mut freed = Vec::new();
     let mut free = |pointer: RecordPointer| {

@@ -204,7 +204,8 @@ fn an_epoch_whose_commits_have_ended_takes_no_more_and_the_next_one_does() {
     }
 }
 
-/// Rows that come and go, with a snapshot after each change: each shows its own moment, whichever others are closed.
+/// Rows that are inserted and deleted, with a snapshot after each change: each shows its own moment, whichever others
+/// are closed.
 #[test]
 fn snapshots_are_closed_in_any_order() {
     for order in [[0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [2, 0, 4, 1, 3]] {
@@ -317,7 +318,7 @@ fn a_deleted_record_stays_while_a_snapshot_needs_it_and_no_longer() {
         assert_eq!(rig.records() as i64, 3 + MANY, "{index:?}");
         assert!((10..10 + MANY).all(|key| number(&rig, &snapshot, key) == Some(key)));
         assert!(rig.store.slabs().budget().used() < used, "kept records are no rows");
-        // One of them comes back, and one comes and goes again.
+        // One of them is inserted again, and one is inserted and deleted again.
         insert(&rig, 20, -1);
         insert(&rig, 21, -1);
         delete(&rig, 21);

@@ -46,7 +46,7 @@ struct Transaction {
 }
 
 impl Model {
-    /// Runs a transaction: what it came to; the table is as it leaves it.
+    /// Runs a transaction, which changes the table; returns its outcome.
     pub fn run(&mut self, steps: &[Step]) -> Outcome {
         let mut running = Transaction { table: self.clone(), saved: HashMap::new(), overflowed: false };
         let mut answers = Vec::new();

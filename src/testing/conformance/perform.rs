@@ -128,7 +128,7 @@ macro_rules! reach {
 /// Does one step, which is no end.
 ///
 /// # Errors
-/// What ends the transaction, or has it retried.
+/// The error that ends the transaction, or has it retried.
 pub fn perform(
     reach: &Reach<'_, '_, '_>,
     step: &Step,

@@ -131,7 +131,7 @@ impl Step {
     /// Reads a step.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The mistake in the step.
     pub fn parse(text: &str) -> Result<Step, String> {
         let words: Vec<&str> = text.split_whitespace().collect();
         let (&name, rest) = words.split_first().ok_or("a step is missing")?;

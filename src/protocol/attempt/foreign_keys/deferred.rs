@@ -67,7 +67,7 @@ impl<'a> Attempt<'a> {
             }
         }
         for link in links.outgoing.iter().filter(|link| link.key.is_deferred) {
-            // Also where the value is what it was: the row that it refers to may have gone in between.
+            // Also where the value is what it was: the row that it refers to may have been deleted in between.
             if let Some(row) = after.filter(|_| self.has_written(record, &link.columns)) {
                 self.check_reference(link, table, record.key(), row)?;
             }
@@ -90,7 +90,7 @@ impl<'a> Attempt<'a> {
     /// Checks that a row of these columns' values has its referenced row: for rows that are older than the foreign key.
     ///
     /// # Errors
-    /// [`Error::NoReferencedRow`]; what the protocol answers a reader.
+    /// [`Error::NoReferencedRow`]; and the errors of a read under the protocol.
     pub(crate) fn check_row_refers(&self, link: &Link, key: &[u8], row: &[ValueRef<'_>]) -> Result<()> {
         let values: KeyValues<'_> = link.columns.iter().map(|&column| row[column]).collect();
         if values.iter().any(|value| value.is_null()) || self.is_there(link, &values)? {

@@ -152,7 +152,7 @@ impl Row<'_, '_> {
         format!("{:?}", self.usually(usual).map_or_else(generally, Ok))
     }
 
-    /// Goes the usual way, if that is asked for; nothing, if it was not or could not be gone.
+    /// Takes the usual way, if that is asked for; `None` if it was not, or was not possible.
     fn usually<T>(&self, usual: impl FnOnce() -> Option<T>) -> Option<T> {
         let done = if self.way == Way::Usual { usual() } else { None };
         self.taken.set(self.taken.get() + usize::from(done.is_some()));

@@ -28,7 +28,7 @@ impl<'a> Attempt<'a> {
         } else {
             match table.find(hash, key, self.guard) {
                 Lookup::Found(record) => record,
-                // It has gone since it was written: what is read of the key tells.
+                // It was deleted since it was written: the read of the key will tell.
                 Lookup::Missing(_) => return Ok(()),
             }
         };

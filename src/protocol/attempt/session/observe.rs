@@ -47,7 +47,7 @@ impl<'a> Attempt<'a> {
     /// Looks a key up again and notes what is there.
     ///
     /// # Errors
-    /// What the protocol answers a reader.
+    /// Same errors as a read under the protocol.
     pub(crate) fn observe(&self, table: &TableCore, key: &[u8], part: Part) -> Result<Observed> {
         let table = self.hold(table)?;
         self.claim_below_session(table, key, Claim::Read)?;
@@ -93,7 +93,7 @@ impl<'a> Attempt<'a> {
     /// newer.
     ///
     /// # Errors
-    /// What the protocol answers a reader.
+    /// Same errors as a read under the protocol.
     pub(crate) fn has_only(
         &self,
         table: &TableCore,

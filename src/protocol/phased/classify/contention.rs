@@ -1,9 +1,9 @@
 //! The contended records, and the accesses that contend: the conflicts of the last few intervals, older ones fading.
 //!
-//! Invariants: how fast a record is found does not depend on the phase length, because what fades and how much
-//! counts goes by time; and one burst of conflicts never makes a record contended. A thread that loses its processor
-//! in the middle of a commit gives its rivals thousands of conflicts about a record that no other thread uses otherwise;
-//! so an interval counts for less than what is needed, and the others must agree with it.
+//! Invariants: how fast a record is found does not depend on the phase length, because fading and weights depend on
+//! time; and one burst of conflicts never makes a record contended. A thread that loses its processor in the middle of a
+//! commit gives its rivals thousands of conflicts about a record that no other thread uses otherwise; so an interval
+//! counts for less than what is needed, and the others must agree with it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

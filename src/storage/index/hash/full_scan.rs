@@ -18,7 +18,7 @@ use crate::storage::record::Record;
 pub(crate) struct HashCursor {
     /// The first hash of the prefix.
     start: u64,
-    /// The prefix's length in bits: the depth that the segment had when the scan came to it.
+    /// The prefix's length in bits: the depth that the segment had when the scan reached it.
     depth: u32,
     /// The bucket's number.
     bucket: usize,

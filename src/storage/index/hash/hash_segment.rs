@@ -29,7 +29,7 @@ pub(super) const ENTRIES_USUAL: usize = 7 * BUCKETS / 2;
 
 const _: () = assert!(BUCKETS.is_power_of_two());
 
-/// See the module's description. The buckets come first, so that their lines are the segment's.
+/// See the module's description. The buckets are first, so that their lines are the segment's.
 #[repr(C)]
 pub(super) struct Segment {
     buckets: [Bucket; BUCKETS],
@@ -93,7 +93,7 @@ impl Segment {
         self.buckets.iter().for_each(Bucket::freeze);
     }
 
-    /// Sends every thread that comes here back to the directory.
+    /// Sends every thread that looks here back to the directory.
     pub(super) fn set_moved(&self) {
         self.buckets.iter().for_each(Bucket::set_moved);
     }

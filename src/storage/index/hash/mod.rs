@@ -90,10 +90,10 @@ impl HashIndex {
         }
     }
 
-    /// Makes it empty for good; what it had is now in the index that comes back.
+    /// Makes it empty permanently; its content is now in the returned index.
     ///
     /// # Safety
-    /// No thread inserts into it or removes from it, now or later. The index that comes back is dropped only when every thread
+    /// No thread inserts into it or removes from it, now or later. The returned index is dropped only when every thread
     /// has unpinned that was pinned at this moment: until then such a thread may read what it has.
     pub(crate) unsafe fn vacate(&self) -> HashIndex {
         let mut structure = self.structure.lock();
@@ -177,7 +177,7 @@ impl HashIndex {
     /// The record with this key, or else the one that `make` gives, which is then in the index.
     ///
     /// `make` is called at most once, while nothing is locked. If another thread inserts the key meanwhile, the
-    /// record that was made goes to `discard`.
+    /// record that was made is passed to `discard`.
     pub(crate) fn get_or_insert<'g>(
         &'g self,
         hash: u64,

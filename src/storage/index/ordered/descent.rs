@@ -26,14 +26,14 @@ impl<const FAN_OUT: usize> Clone for Visit<'_, FAN_OUT> {
 
 impl<const FAN_OUT: usize> Copy for Visit<'_, FAN_OUT> {}
 
-/// The leaf of one index to which a thread came last: as long as it is pinned, a thread that looks for a neighbor may
+/// The leaf of one index that a thread reached last: as long as it is pinned, a thread that looks for a neighbor may
 /// begin there. The leaf's range never changes, and its version tells whether it is current (the argument is in `mod.rs`).
 pub(crate) struct Near<'g, const FAN_OUT: usize = DEFAULT_FAN_OUT>(
     Option<(&'g OrderedIndex<FAN_OUT>, &'g Node<FAN_OUT>)>,
 );
 
 impl<const FAN_OUT: usize> Near<'_, FAN_OUT> {
-    /// Of a thread that has not come to any leaf.
+    /// The start of a thread that has not reached any leaf.
     pub(crate) const fn nowhere() -> Self {
         Near(None)
     }
@@ -48,7 +48,7 @@ impl<const FAN_OUT: usize> Clone for Near<'_, FAN_OUT> {
 impl<const FAN_OUT: usize> Copy for Near<'_, FAN_OUT> {}
 
 impl<'g, const FAN_OUT: usize> Near<'g, FAN_OUT> {
-    /// The thread has come to this leaf.
+    /// Notes that the thread has reached this leaf.
     #[inline]
     pub(super) fn set(&mut self, index: &'g OrderedIndex<FAN_OUT>, leaf: &'g Node<FAN_OUT>) {
         self.0 = Some((index, leaf));

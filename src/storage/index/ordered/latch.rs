@@ -8,7 +8,7 @@
 //!
 //! Invariants:
 //! - only the one holder of the lock bit writes what the latch guards;
-//! - a reader whose `read` and later `validate` agree saw the guarded fields as they stood at that version, and
+//! - a reader whose `read` and later `validate` agree saw the guarded fields as they were at that version, and
 //!   nothing of a later one;
 //! - the word never returns to an earlier value once the guarded fields changed (a lock that changed nothing gives
 //!   the old value back);

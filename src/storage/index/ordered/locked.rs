@@ -57,7 +57,7 @@ impl<'g, const FAN_OUT: usize> Locked<'g, FAN_OUT> {
             heads[at].store(heads[at + 1].load(Ordering::Relaxed), Ordering::Relaxed);
             slots[at].store(slots[at + 1].load(Ordering::Relaxed), Ordering::Release);
         }
-        // A reader that comes later must not find here what may be freed by then.
+        // A later reader must not find here what may be freed by then.
         slots[left].store(0, Ordering::Release);
         count.store(left, Ordering::Relaxed);
         left

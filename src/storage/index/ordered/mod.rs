@@ -45,7 +45,7 @@
 //! company before its child is looked at. So an empty leaf always finds a neighbor under its parent, and never
 //! stays, unless it is the whole tree.
 //!
-//! **Reclamation.** An obsolete node is freed by the epoch: threads that are pinned may still stand in it, and read
+//! **Reclamation.** An obsolete node is freed by the epoch: threads that are pinned may still be in it, and read
 //! its version word, fences and (frozen) entries. An obsolete word equals no version ever noted.
 //!
 //! **Phantoms.** Every insert and removal changes the version of the one current leaf whose range holds the key,
@@ -123,10 +123,10 @@ impl OrderedIndex {
         Self::with_fan_out()
     }
 
-    /// Makes it empty for good; what it had is now in the index that comes back.
+    /// Makes it empty permanently; its content is now in the returned index.
     ///
     /// # Safety
-    /// No thread inserts into it or removes from it, now or later. The index that comes back is dropped only when every thread
+    /// No thread inserts into it or removes from it, now or later. The returned index is dropped only when every thread
     /// has unpinned that was pinned at this moment: until then such a thread may read what it has.
     pub(crate) unsafe fn vacate(&self) -> OrderedIndex {
         // AcqRel: a thread that finds the new root finds it made; the caller sees what was put into the old one.

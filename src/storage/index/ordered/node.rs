@@ -230,7 +230,7 @@ impl<const FAN_OUT: usize> Node<FAN_OUT> {
         let head = head_of(key, self.prefix);
         let heads = &self.heads[..self.count()];
         let head_at = |at: usize| heads.get(at).map(|other| other.load(Ordering::Relaxed));
-        // Behind all heads that are not greater. Keys that grow come last: one comparison detects that.
+        // Behind all heads that are not greater. Keys that grow are last: one comparison detects that.
         let end = match heads.len().checked_sub(1).and_then(head_at) {
             Some(last) if last > head => heads.partition_point(|other| other.load(Ordering::Relaxed) <= head),
             _ => heads.len(),

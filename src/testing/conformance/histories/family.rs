@@ -40,7 +40,7 @@ pub fn random(subject: &Subject) {
 /// Runs one history, and checks it.
 ///
 /// # Errors
-/// What is impossible in it.
+/// The impossible thing that was found.
 pub fn judge(db: Database, seed: u64, threads: u64, each: usize) -> Result<(), String> {
     let family = Arc::new(Family::new(db, seed));
     thread::scope(|scope| {

@@ -50,7 +50,7 @@ fn on_simulated_disk(options: Options) -> Database {
 /// Runs one history, and checks it.
 ///
 /// # Errors
-/// What is impossible in it.
+/// The impossible thing that was found.
 pub fn judge(db: Database, labels: bool, seed: u64, threads: u64, each: usize) -> Result<(), String> {
     let world = Arc::new(World::new(db, labels));
     let (done, finished) = mpsc::channel();

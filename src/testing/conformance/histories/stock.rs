@@ -42,7 +42,7 @@ pub fn random(subject: &Subject) {
 /// its bounds, as all but a canary do.
 ///
 /// # Errors
-/// What is impossible in it.
+/// The impossible thing that was found.
 pub fn judge(
     db: Database,
     (labels, is_bounded): (bool, bool),

@@ -46,7 +46,7 @@ enum Step {
     Set(i64, usize, Value),
     /// By this worker context, with this sequence number if the column is split.
     Operate(usize, u64, i64, usize, Operation, Value),
-    /// The epoch ends; whether its merged operations come first in the group.
+    /// The epoch ends; whether its merged operations are first in the group.
     Seal(bool),
     /// The epoch ends, and these columns are split for these operations from the next one on.
     Split(Vec<(i64, usize, Operation)>),
