@@ -1,7 +1,7 @@
 //! Advisory locks: keys that applications lock by agreement.
 //!
-//! Invariants: an exclusive holder of a key is its only holder; a holder may lock again, and unlocks as often. What a session
-//! holds ends with the session, what a transaction holds with the transaction.
+//! Invariants: an exclusive holder of a key is its only holder; a holder may lock again, and unlocks as often. Locks of
+//! a session end with it, those of a transaction with the transaction.
 //!
 //! Concurrency: one mutex guards all keys; waiters block on one event and look again when any key is released, or after
 //! [`LOOK_AGAIN`], so that cancellation and timeouts end their wait. Deadlocks among advisory locks end by these only.

@@ -142,7 +142,7 @@ impl Random {
 }
 
 impl SessionEnvironment {
-    /// That of a new session of this user, with the engine's session and what cancels it.
+    /// The environment of a new session of this user, with the engine's session and its canceler.
     pub fn new(
         shared: Arc<Shared>,
         options: ConnectOptions,
@@ -279,7 +279,8 @@ impl SessionEnvironment {
         Ok(())
     }
 
-    /// Begins an attempt of a statement: what `nextval` gave is given again, and locks of the attempt before are released.
+    /// Begins an attempt of a statement: the values that `nextval` gave are given again, and locks of the attempt
+    /// before are released.
     pub fn begin_attempt(&mut self) {
         self.replayed = 0;
         self.set_values.clear();

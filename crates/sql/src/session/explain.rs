@@ -116,7 +116,7 @@ impl Connection {
         sink.complete("EXPLAIN")
     }
 
-    /// EXPLAIN FUNCTION: what a routine's calls declare.
+    /// EXPLAIN FUNCTION: the keys that a routine's calls declare.
     pub(super) fn explain_routine(
         &mut self,
         kind: ObjectKind,
@@ -141,7 +141,7 @@ impl Connection {
         sink.complete("EXPLAIN")
     }
 
-    /// Runs a plan for its counts: how many attempts it took, and what each node did.
+    /// Runs a plan for its counts: the number of attempts, and the work of each node.
     fn run_counted(&mut self, plan: &Plan, parameters: &[Value]) -> Result<(u64, Vec<NodeCounts>)> {
         let mut attempts = 0;
         let environment = &mut self.environment;

@@ -1,7 +1,7 @@
-//! The session's user and role: who connected, SET SESSION AUTHORIZATION, SET ROLE.
+//! The session's user and role: the user that connected, SET SESSION AUTHORIZATION, SET ROLE.
 //!
 //! # Invariants
-//! - Both are kept as settings, so that the end of a transaction takes them back. No other code sets these settings.
+//! - Both are kept as settings, so that the end of a transaction restores them. No other code sets these settings.
 //! - Plans depend on the current role's name through `Derived::binding`, and on its rights through the catalog's
 //!   version: a plan is never run by a role that it was not checked for.
 //! - A role that was dropped while a session has it keeps nothing but the privileges of PUBLIC.

@@ -213,7 +213,7 @@ pub(crate) struct Publication {
 }
 
 impl Publication {
-    /// That of a transaction with this private catalog, which holds the lock of schema changes.
+    /// The publication of a transaction with this private catalog, which holds the lock of schema changes.
     pub fn new(shared: &Arc<Shared>, catalog: Arc<Catalog>) -> Publication {
         let changed = catalog.changed_since(&shared.catalog());
         let mut catalog = Arc::unwrap_or_clone(catalog);

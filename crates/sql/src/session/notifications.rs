@@ -1,4 +1,4 @@
-//! LISTEN, UNLISTEN, NOTIFY and `pg_notify`: what takes effect when the transaction commits.
+//! LISTEN, UNLISTEN, NOTIFY and `pg_notify`: effects that take place when the transaction commits.
 //!
 //! # Invariants
 //! Nothing of a transaction, or of a part of it that was rolled back to a savepoint, is delivered unless it commits. Equal
@@ -138,7 +138,7 @@ impl SessionEnvironment {
         let ticket = self.ticket.take();
         if self.gathered.used() > 0 {
             self.gathered = Memory::of_session(usize::MAX, self.memory.clone());
-            // An own setting stays; one that was set for the transaction has been taken back, or is about to be.
+            // An own setting stays; one that was set for the transaction has been restored, or is about to be.
             let _ = self.gathered.charge(self.settings.own_bytes());
         }
         if self.pending.is_empty() {

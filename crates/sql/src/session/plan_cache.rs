@@ -45,7 +45,7 @@ pub(crate) struct Template {
     /// The catalog's version, and the settings that binding depends on.
     version: u64,
     settings: Arc<str>,
-    /// None: its statements are planned as they are written.
+    /// `None` if its statements are planned as they are written.
     plan: Option<Arc<Plan>>,
     /// The choice between custom and generic plans for its statements.
     choice: PlanChoice,

@@ -1,4 +1,5 @@
-//! Custom and generic plans: whether a statement with parameters is planned for their values, or runs by the plan for any.
+//! Custom and generic plans: the choice between planning a statement for the values of its parameters, and running the
+//! plan for any values.
 //!
 //! A statement whose estimates depend on the values is planned for these at its first executions. After them the plan for any
 //! values is used, if it is not costlier than those were on average, what planning costs included.

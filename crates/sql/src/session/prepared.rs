@@ -1,7 +1,7 @@
 //! Prepared statements and portals: PREPARE, EXECUTE, and the extended protocol.
 //!
-//! Invariants: a prepared statement is bound again when the schema has changed, and fails with 0A000 if its result would
-//! have other columns. A portal's rows are taken once: what a limit left over is kept.
+//! Invariants: a prepared statement is bound again when the schema has changed, and fails with 0A000 if its result
+//! would have other columns. A portal's rows are read once: those that a limit left over are kept.
 
 mod commands;
 mod portals;
@@ -25,7 +25,7 @@ pub(crate) use portals::{Portal, Portals};
 
 /// A prepared statement.
 pub(crate) struct Prepared {
-    /// None: the text was empty.
+    /// `None` if the text was empty.
     pub statement: Option<Statement>,
     pub text: String,
     /// The time at which it was prepared, and the text of the PREPARE that prepared it, if one has.
@@ -324,7 +324,7 @@ impl Connection {
     /// The types of a prepared statement's parameters, and its result's columns; none if it returns no rows.
     ///
     /// # Errors
-    /// 26000; what binding it again says.
+    /// 26000; the errors of binding it again.
     pub fn describe_statement(&mut self, name: &str) -> Result<(Arc<[Type]>, Option<Fields>)> {
         self.begin_message()?;
         let prepared = self.find_prepared(name).map_err(|error| self.failed(error))?;

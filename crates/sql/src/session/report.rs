@@ -47,7 +47,7 @@ pub struct SessionReport {
     pub state: &'static str,
     /// The statement that it executes, or has executed last, without its constants.
     pub statement: String,
-    /// Since when it is in this state.
+    /// The time that it has been in this state.
     pub for_time: Duration,
 }
 

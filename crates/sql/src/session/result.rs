@@ -42,7 +42,7 @@ pub(crate) struct Tag {
 }
 
 impl Tag {
-    /// Appends a text; what does not fit any more is left out.
+    /// Appends a text, and omits the part that does not fit any more.
     pub fn push(&mut self, text: &str) {
         for &byte in text.as_bytes().iter().take(self.bytes.len() - self.length) {
             self.bytes[self.length] = byte;

@@ -32,7 +32,7 @@ use crate::storage::decode;
 use crate::types::record::RecordField;
 use crate::types::{Type, Value};
 
-/// Registered with the engine as what evaluates the rules of SQL's tables.
+/// The evaluator of the rules of SQL's tables, registered with the engine.
 pub(crate) struct RowRules {
     shared: Arc<Shared>,
     /// The canceler of an engine session that is not used: statements need one.

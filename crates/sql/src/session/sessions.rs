@@ -1,4 +1,4 @@
-//! The list of a database's sessions: what each one is doing, how to terminate it, and its pending notifications.
+//! The list of a database's sessions: the activity of each one, its canceller, and its pending notifications.
 //!
 //! # Invariants
 //! A session is listed for as long as it exists. A notification reaches the sessions that listen on its channel at the

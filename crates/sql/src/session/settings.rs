@@ -1,8 +1,7 @@
 //! Settings: their names, values and defaults; SET, SHOW, RESET.
 //!
 //! Invariants: a value that is kept was checked when it was set; the formats for values follow from the settings at
-//! once. SET LOCAL lasts to the end of the transaction, and what a transaction sets is taken back when it is rolled
-//! back.
+//! once. SET LOCAL lasts to the end of the transaction, and a rollback restores the values from before the transaction.
 
 mod encodings;
 mod known;
@@ -55,7 +54,7 @@ pub(crate) struct Derived {
     /// The settings that binding depends on: names are looked up along the path, literals read by the formats,
     /// privileges are those of the current role.
     pub binding: Arc<str>,
-    /// The session's user: the one who connected, or that of SET SESSION AUTHORIZATION.
+    /// The session's user: the one that connected, or that of SET SESSION AUTHORIZATION.
     pub session_user: Arc<str>,
     /// The role whose privileges count: that of SET ROLE, or the session's user.
     pub current_user: Arc<str>,
@@ -208,7 +207,7 @@ impl Settings {
         self.defaults.get(&name.to_lowercase()).map(String::as_str)
     }
 
-    /// SET: a value, or the default. `in_block`: it is taken back when the transaction is rolled back.
+    /// SET: a value, or the default. `in_block`: the old value is restored when the transaction is rolled back.
     pub fn set(&mut self, name: &str, value: Option<&str>, local: bool, in_block: bool) -> Result<()> {
         let name = name.to_lowercase();
         let value = match value {

@@ -159,7 +159,7 @@ impl Transaction {
     /// reads: if the snapshot is of another moment, the transaction continues with the present definitions.
     ///
     /// # Errors
-    /// The body's; 40001: what it has read, or what that meant, has changed.
+    /// The body's; 40001 if the rows or definitions that it has read have changed.
     pub(super) fn run_at_one_moment<T>(
         &mut self,
         mut body: impl FnMut(Access<'_>) -> Result<T>,
@@ -333,7 +333,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Lets the engine's session wait for locks for as long as `lock_timeout` and `statement_timeout` say, and know whether it only reads.
+    /// Sets the engine session's lock timeout by `lock_timeout` and `statement_timeout`, and its mode if it only reads.
     pub(super) fn apply_lock_timeout(&mut self) -> Result<()> {
         let settings = &self.environment.settings;
         if self.transaction.settings_version != settings.derived.version {
@@ -359,7 +359,7 @@ impl Connection {
         self.transaction.changes.catalog = Some(catalog);
     }
 
-    /// Has the transaction's commit change a sequence; the transaction itself sees the change at once.
+    /// Makes the transaction's commit change a sequence; the transaction itself sees the change at once.
     pub(crate) fn change_sequence_at_commit(&mut self, change: SequenceChange) {
         match change {
             SequenceChange::Restart(oid, value) => self.environment.restarted.insert(oid, (value, false)),

@@ -1,6 +1,6 @@
 //! Portals: a prepared statement with its parameters, whose rows are fetched all at once or in parts.
 //!
-//! Invariant: a portal's rows are taken once: what a limit left over is kept.
+//! Invariant: a portal's rows are read once: those that a limit left over are kept.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -27,7 +27,7 @@ pub(crate) struct Portal {
 }
 
 impl Portal {
-    /// None: its text was empty.
+    /// The statement; `None` if its text was empty.
     pub fn statement(&self) -> Option<&Statement> {
         self.prepared.statement.as_ref()
     }
@@ -126,7 +126,7 @@ impl Connection {
     /// The columns of a portal's or a cursor's rows; none if it returns none.
     ///
     /// # Errors
-    /// 34000; what binding again says.
+    /// 34000; the errors of binding it again.
     pub fn describe_portal(&mut self, name: &str) -> Result<Option<Fields>> {
         self.begin_message()?;
         let Some(portal) = self.portals.get(name) else {
@@ -196,7 +196,7 @@ impl Connection {
             }
             *given += count;
             self.rows_of_statement += count as u64;
-            // A limit that is just reached suspends, as in PostgreSQL: whether there is more is asked with the next call.
+            // A limit that is just reached suspends, as in PostgreSQL: the next call finds out if there is more.
             if *given < rows.len() || (max_rows > 0 && count == max_rows) {
                 sink.suspended();
                 return Ok(());

@@ -1,6 +1,6 @@
 //! The encodings that `client_encoding` may be, by PostgreSQL's names for them.
 //!
-//! Texts are UTF-8 here; what serves the client converts them.
+//! Texts are UTF-8 here; the server converts them for its client.
 
 use crate::error::{Result, SqlError, SqlState};
 

@@ -86,7 +86,7 @@ impl Nesting {
         }
     }
 
-    /// Ends this level and all deeper ones: what to restore, in this order.
+    /// Ends this level and all deeper ones, and returns the values to restore, in this order.
     pub fn end(&mut self, from: u32, committed: bool) -> Vec<(String, Stored)> {
         let mut restored = Vec::new();
         if from > self.level {
