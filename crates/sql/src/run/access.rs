@@ -87,7 +87,7 @@ impl<'e> Access<'e> {
         Access { is_fixed, ..self }
     }
 
-    /// The rows as a statement sees them that begins now. `hides`: what it writes is hidden from it.
+    /// The rows as a statement sees them that begins now. `hides`: its own writes are hidden from it.
     pub(super) fn view(self, hides: bool) -> View<'e> {
         let writes = self.writes.filter(|_| hides && !self.is_fixed);
         View { access: self, as_of: writes.map(AsOf::now) }

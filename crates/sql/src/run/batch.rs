@@ -1,4 +1,4 @@
-//! Batches: what operators hand each other, about a thousand rows at a time.
+//! Batches: the rows that operators pass to each other, about a thousand at a time.
 //!
 //! # Invariants
 //! - All rows of a batch have the same width; `values.len() == width * len`.
@@ -18,7 +18,7 @@ pub(crate) enum Side<'r> {
 /// The number of rows that an operator puts into a batch before it passes the batch on.
 pub(crate) const BATCH_ROWS: usize = 1_024;
 
-/// From how many bytes on that its values own on the heap an operator hands a batch on.
+/// The number of bytes owned by a batch's values on the heap at which an operator passes the batch on.
 pub(crate) const BATCH_HEAP_BYTES: usize = 128 << 10;
 
 /// Rows of one width, one after the other.

@@ -17,7 +17,7 @@ use crate::interrupt;
 use crate::run::memory::Memory;
 use crate::types::Value;
 
-/// From how many bytes on a value is counted.
+/// The least size of a value that is counted.
 pub(crate) const LARGE_BYTES: usize = 64 << 10;
 /// The longest value, in bytes: PostgreSQL's limit.
 const VALUE_BYTES_MAX: usize = 1 << 30;
@@ -35,7 +35,7 @@ pub(crate) struct LargeValues {
 }
 
 impl LargeValues {
-    /// None yet; `memory` is charged for those that come.
+    /// An empty list; `memory` is charged for values that are added.
     pub(crate) fn new(memory: Memory) -> LargeValues {
         LargeValues { values: Vec::new(), bytes: 0, sweep_at: SWEEP_BYTES, memory }
     }

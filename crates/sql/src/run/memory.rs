@@ -4,7 +4,7 @@
 //! - What is charged is an estimate: the values themselves and what they own on the heap.
 //! - An operator that can write rows to a temporary file asks [`Held::admit`] and writes them; every other part
 //!   charges, and fails with 53200 beyond the limit. Nothing aborts the process.
-//! - What an operator holds is given back when it is dropped, also before its end: below a LIMIT that is reached, in a
+//! - An operator's memory is released when it is dropped, also before its end: below a LIMIT that is reached, in a
 //!   subquery that has its answer, after an error.
 //! - An operator that can write rows to a temporary file may always hold [`LEAST_BYTES`] or one larger row, so that it makes
 //!   progress however much the statement's other operators hold.
@@ -52,7 +52,7 @@ impl Default for WorkMemory {
 impl WorkMemory {
     // Relaxed throughout: the counts guard no other data.
 
-    /// Changes the limit; what is in use stays in use.
+    /// Changes the limit; memory in use stays in use.
     pub(crate) fn set_limit(&self, bytes: usize) {
         self.limit.store(bytes, Ordering::Relaxed);
     }
@@ -180,7 +180,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Counts memory that was charged and is given back.
+    /// Counts memory that was charged and is released.
     pub(crate) fn release(&mut self, bytes: usize) {
         self.charged = self.charged.saturating_sub(bytes);
     }

@@ -66,7 +66,7 @@ pub(crate) use execute::{RunOptions, execute, execute_compiled, execute_with};
 /// The execution state of one statement (PostgreSQL's `EState`).
 pub(crate) struct Run<'e> {
     pub(crate) rows: &'e dyn Rows,
-    /// `None`: the statement is read-only.
+    /// `None` if the statement is read-only.
     pub(crate) writes: Option<&'e dyn Writes>,
     /// The moment at which the statement began, if later writes are hidden from it.
     pub(crate) moment: Option<Moment>,

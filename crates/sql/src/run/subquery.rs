@@ -1,7 +1,7 @@
 //! Queries inside expressions: run once, or once for each combination of what they see of the row around them.
 //!
 //! # Invariants
-//! - A result is kept only where the same values give the same rows; what is kept is bounded in number and charged.
+//! - A result is kept only where the same values give the same rows; kept results are bounded in number and charged.
 //! - The rows behind IN, ANY or ALL are written to a file beyond the memory limit. Results in files are not kept, but
 //!   for the only one of a subquery that sees nothing of the row.
 

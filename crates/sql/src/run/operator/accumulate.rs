@@ -135,7 +135,8 @@ impl State {
         }
     }
 
-    /// The result. `direct`: what an ordered-set aggregate takes besides its rows; `spilled`: the rows that are not here.
+    /// The result. `direct`: the arguments of an ordered-set aggregate besides its rows; `spilled`: the rows that are
+    /// not here.
     pub(crate) fn finish(
         self,
         call: &AggregateCall,

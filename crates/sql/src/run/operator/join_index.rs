@@ -83,8 +83,8 @@ fn beyond_rows(bytes: usize, rows: usize) -> usize {
     bytes.saturating_sub(BYTES_PER_ROW * rows)
 }
 
-/// At most what a hash table of this capacity takes: its buckets are at most seven eighths full and a power of two in number,
-/// each with a byte of control, and a group of those besides.
+/// An upper bound of the memory of a hash table of this capacity: its buckets are at most seven eighths full and a
+/// power of two in number, each with a byte of control, and a group of those besides.
 fn table_bytes<T>(capacity: usize) -> usize {
     let buckets = (capacity * 8 / 7 + 1).next_power_of_two().max(4);
     buckets * (size_of::<T>() + 1) + 64

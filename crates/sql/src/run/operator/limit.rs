@@ -47,7 +47,7 @@ fn number<'e>(
 }
 
 pub(crate) struct LimitRows<'e> {
-    /// None once no more rows of it are wanted: what it holds is given back.
+    /// `None` once no more rows of it are wanted: its memory is released.
     input: Option<Running<'e>>,
     limit: &'e Limit,
     counts: Option<Counts>,

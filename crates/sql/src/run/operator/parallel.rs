@@ -29,8 +29,8 @@ use crate::run::operator::scan::requests;
 use crate::types::environment::FormatSettings;
 use crate::types::{Environment, Value};
 
-/// From which expected cost on, in rows looked at, several threads are worth their start; and from how many rows of the scan on
-/// that is divided.
+/// The least expected cost, in rows looked at, for which several threads are worth their start, and the least number of
+/// rows of the divided scan.
 const COST_MIN: f64 = 40_000.0;
 const ROWS_MIN: f64 = 4_000.0;
 /// The limit of threads that a statement uses.

@@ -140,7 +140,7 @@ impl<'e> Sort<'e> {
         while let Some(mut batch) = input.next(run)? {
             let bytes = collected.admit(&mut batch, &self.keys);
             if !collected.held.admit(&mut run.memory, bytes) {
-                // The batch, which is in memory anyway, goes with them.
+                // The batch, which is in memory anyway, is written with them.
                 collected.held.take(&mut run.memory, bytes);
                 collected.append(batch);
                 runs.sort(std::mem::take(&mut collected.rows), &self.keys)?;

@@ -46,7 +46,7 @@ struct Current {
     right: Reader,
     /// The rows read ahead of the right side that belong to the next piece.
     ahead: Option<Batch>,
-    /// Of which rows of the left side a partner was found, if there are several pieces and the join asks for it.
+    /// True for each row of the left side with a partner, if there are several pieces and the join asks for it.
     found: Option<Vec<bool>>,
     /// The number of the left side's row that is joined next.
     position: usize,

@@ -72,7 +72,7 @@ impl SpilledStates {
         Ok(())
     }
 
-    /// Ends the reading of rows: what is left in memory follows what was written.
+    /// Ends the reading of rows: those left in memory follow those written.
     pub(crate) fn finish_reading(
         &mut self,
         run: &mut Run<'_>,

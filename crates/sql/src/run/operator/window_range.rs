@@ -1,7 +1,7 @@
-//! RANGE frames with an offset: whether a value lies within an offset of another.
+//! RANGE frames with an offset: tests if a value is within an offset of another.
 //!
-//! Invariants: as PostgreSQL's `in_range` functions decide it. Numbers never overflow; NaN lies behind all other numbers and
-//! only beside itself; what is infinitely far before infinity, or behind minus infinity, is any value.
+//! Invariants: as PostgreSQL's `in_range` functions decide it. Numbers never overflow; NaN lies behind all other
+//! numbers and only beside itself; the value infinitely far before infinity, or behind minus infinity, is any value.
 //!
 //! Source: PostgreSQL 15, `in_range_float8_float8` and its kin.
 

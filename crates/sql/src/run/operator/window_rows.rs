@@ -67,7 +67,7 @@ impl<'e> PartitionRows<'e> {
         Ok(())
     }
 
-    /// Behind the last peer of a row that is the first one of its peers.
+    /// The position behind the last peer of a row that is the first one of its peers.
     fn end_of_peers(&mut self, first: usize) -> Result<usize> {
         let (order, mut end) = (self.order, first + 1);
         if order.is_empty() {

@@ -2,8 +2,9 @@
 //! side, and those that a statement returns until it is valid.
 //!
 //! # Invariants
-//! - A batch is closed from [`BATCH_ROWS`] rows or [`BATCH_BYTES`] on. What the memory has no room for lies in a temporary file, in
-//!   closed batches; the [`READ_MAX`] batches that were read last are in memory, too, of wide rows one.
+//! - A batch is closed from [`BATCH_ROWS`] rows or [`BATCH_BYTES`] on. Rows for which memory has no room are in a
+//!   temporary file, in closed batches; the [`READ_MAX`] batches that were read last are in memory, too, of wide rows
+//!   one.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};

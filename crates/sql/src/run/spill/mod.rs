@@ -1,7 +1,7 @@
 //! Rows in temporary files, in batches.
 //!
-//! A batch is the number of its rows and the row's width, then the values one after the other (`value`); numbers are little-endian.
-//! The files have no names: they go with the process.
+//! A batch is the number of its rows and the row's width, then the values one after the other (`value`); numbers are
+//! little-endian. The files have no names: they end with the process.
 //!
 //! # Invariants
 //! - A file is read by the process that wrote it: nothing in it is checked against damage.
@@ -26,7 +26,7 @@ pub(crate) use kept::KeptRows;
 pub(crate) use runs::{Merging, SortedRuns};
 pub(crate) use set::{KeptSet, ROWS_PARTS};
 
-/// From how many bytes on a batch is written.
+/// The size at which a batch is written.
 const BATCH_BYTES: usize = 32 << 10;
 
 fn failed(error: std::io::Error) -> SqlError {

@@ -27,7 +27,7 @@ const SUM_MAX: i64 = 1 << 62;
 
 pub(super) type Operands = SmallVec<[Operand; 2]>;
 type Values = SmallVec<[Value; 2]>;
-/// Between which numbers the columns of guards have to be, in their own units.
+/// The least and the greatest permitted numbers of the guards' columns, in their own units.
 type Bounds = SmallVec<[(i64, i64); 2]>;
 
 /// The effect of a commuting update.

@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //! - A key with a NULL in it refers to nothing; with MATCH FULL, all of it is NULL or none.
-//! - Everything is looked at when the statement's rows have been written; what cascades is looked at in turn, until nothing
-//!   is left.
+//! - All keys are checked when the statement's rows have been written; rows changed by cascades are checked in turn,
+//!   until none is left.
 //! - A row that an action changes meets the checks and triggers of its table, as a row of a statement does.
 //! - An action runs with the privileges of its table's owner: defaults, checks and triggers before rows call functions that
 //!   the owner chose. Triggers after rows run with those of the statement's role.

@@ -1,4 +1,4 @@
-//! Statements that write: what was read decides which rows change, then they change one by one.
+//! Statements that write: their reads decide which rows change, then these change one by one.
 //!
 //! ```text
 //! insert, update, delete, merge   the statements       rows          a row of SQL as a row of the engine
@@ -104,8 +104,8 @@ impl<'e> Writing<'e> {
         Ok(self.keys.insert(key.to_vec()))
     }
 
-    /// Has the foreign keys looked at, and the triggers after rows and after the statement fire, when all parts of the
-    /// statement have written.
+    /// Schedules the checks of foreign keys, and the triggers after rows and after the statement, for when all parts of
+    /// the statement have written.
     fn finish(self, run: &mut Run<'e>, events: Vec<Event>) -> Written {
         let Writing { rules, written, touched, triggers, .. } = self;
         run.endings.push(Ending { rules, touched, triggers, events });
