@@ -1,8 +1,7 @@
 //! The history of definitions: which things each schema change has changed, for transactions that have used them before.
 //!
 //! # Invariants
-//! - A position is the number of changes so far. A catalog knows its own: what was looked up in it is as all changes up to
-//!   there have left it.
+//! - A position is the number of changes so far. A catalog knows its own: a look-up in it sees all changes up to there.
 //! - Changes are appended behind the engine's closed gate, together with their catalog.
 //! - Of changes that are forgotten it is assumed that they have changed everything.
 

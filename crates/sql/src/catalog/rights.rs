@@ -3,7 +3,7 @@
 //! # Invariants
 //! - Without an access list, an object has the default rights of its kind: all of them for its owner, and for some
 //!   kinds a few for PUBLIC.
-//! - An entry is for one pair of grantee and grantor. What it may pass on is a subset of its privileges.
+//! - An entry is for one pair of grantee and grantor. Its grant options are a subset of its privileges.
 //! - A grant by a role other than the owner rests on a grant option of that role; revoking the option revokes what
 //!   rests on it (CASCADE), or fails.
 //!
@@ -137,7 +137,7 @@ pub(crate) struct AclItem {
 pub(crate) struct Rights {
     /// The role that owns it.
     pub owner: u32,
-    /// None: the default of the object's kind.
+    /// The access list; `None` for the default of the object's kind.
     pub acl: Option<Vec<AclItem>>,
 }
 
@@ -165,7 +165,7 @@ impl Rights {
         self.acl.clone().unwrap_or_else(|| default_acl(kind, self.owner))
     }
 
-    /// Gives the object to another role: what the old owner had and granted, the new one has and has granted.
+    /// Gives the object to another role: the new owner has all privileges and grants of the old one.
     pub fn change_owner(&mut self, owner: u32) {
         let old = std::mem::replace(&mut self.owner, owner);
         if let Some(acl) = &mut self.acl {

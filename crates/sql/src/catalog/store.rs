@@ -319,7 +319,7 @@ impl Store {
     }
 
     /// Reserves a definition for the session's transaction; without `wait`, only if no other session has reserved it.
-    /// Whether it is reserved now.
+    /// Returns true if it is reserved now.
     ///
     /// # Errors
     /// The engine's: 40P01, 55P03, 57014 of the wait.

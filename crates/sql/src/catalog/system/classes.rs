@@ -333,7 +333,7 @@ struct Attribute<'a> {
     not_null: bool,
     origin: &'a ColumnOrigin,
     acl: Value,
-    /// None: the type's.
+    /// `None` for the type's.
     collation: Option<u32>,
     settings: Option<&'a ColumnSettings>,
 }

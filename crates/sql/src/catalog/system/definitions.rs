@@ -1,4 +1,4 @@
-//! Objects as statements of SQL: what `pg_get_indexdef`, `pg_get_constraintdef` and their kin print.
+//! Objects as statements of SQL: the output of `pg_get_indexdef`, `pg_get_constraintdef` and their kin.
 //!
 //! Expressions are printed as they were written; PostgreSQL prints them with casts and parentheses of its own.
 

@@ -2,7 +2,7 @@
 //! `heddle_partitions`, `heddle_checkpoints`, and `pg_stat_statements`.
 //!
 //! # Invariants
-//! Keys of rows and other users' statements are NULL for users who may not see them
+//! Keys of rows and other users' statements are NULL for users that may not see them
 //! ([`SessionEnvironment::sees_all`](crate::session::SessionEnvironment::sees_all)).
 
 use heddledb::HotRecord;

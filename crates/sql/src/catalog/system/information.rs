@@ -244,7 +244,7 @@ pub(super) fn columns(system: &SystemCatalog<'_>, out: &mut Output) {
     }
 }
 
-/// The columns that say where a column's values come from, and its domain.
+/// The columns about the source of a column's values, and its domain.
 fn origin_cells(system: &SystemCatalog<'_>, column: &Column) -> Vec<(&'static str, Value)> {
     let mut cells = Vec::new();
     match &column.origin {

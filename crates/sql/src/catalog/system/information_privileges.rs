@@ -1,4 +1,4 @@
-//! `information_schema`: what was granted on tables, columns, sequences, domains and routines.
+//! `information_schema`: privileges granted on tables, columns, sequences, domains and routines.
 //!
 //! # Invariants
 //! - A role sees what it has granted, what was granted to it or to a role whose privileges it has, and what PUBLIC has.

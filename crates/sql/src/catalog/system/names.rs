@@ -1,4 +1,4 @@
-//! Objects of the system by their names, and their names: what `regclass`, `regproc` and their kin read and print.
+//! Objects of the system by their names, and their names: the input and output of `regclass`, `regproc` and their kin.
 
 use super::procedures::{function_by_oid, function_name, function_oid, overload_oid, type_function_oid};
 use super::types::COLLATIONS;

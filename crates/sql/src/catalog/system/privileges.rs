@@ -268,7 +268,7 @@ fn has_column(context: &mut FunctionContext<'_>, values: &[Value]) -> Result<Val
     Ok(Value::Bool(on_table || has_on_column(&system, role, table, position, &wanted)))
 }
 
-/// `pg_has_role`: whether a role is a member of another (MEMBER), or also has its privileges (USAGE).
+/// `pg_has_role`: true if a role is a member of another (MEMBER), or also has its privileges (USAGE).
 fn has_role(context: &mut FunctionContext<'_>, values: &[Value]) -> Result<Value> {
     let (member, values) = role_and_rest(context, values, 2)?;
     let role = match &values[0] {

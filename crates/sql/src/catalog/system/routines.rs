@@ -1,4 +1,4 @@
-//! Routines of users as statements of SQL: what `pg_get_functiondef` and its kin print.
+//! User-defined routines as statements of SQL: the output of `pg_get_functiondef` and its kin.
 
 use super::SystemCatalog;
 use super::definitions::shown_relation;

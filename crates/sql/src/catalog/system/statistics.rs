@@ -1,4 +1,4 @@
-//! `pg_stats`: what is known of the values of tables' columns.
+//! `pg_stats`: statistics about the values of tables' columns.
 //!
 //! # Invariants
 //! - A column shows only to roles that may read it.

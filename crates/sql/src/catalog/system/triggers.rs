@@ -1,4 +1,4 @@
-//! `pg_trigger`, and triggers as statements of SQL: what `pg_get_triggerdef` prints.
+//! `pg_trigger`, and triggers as statements of SQL: the output of `pg_get_triggerdef`.
 
 use super::SystemCatalog;
 use super::definitions::{check_text, shown_relation};

@@ -289,7 +289,7 @@ fn user_enum(out: &mut Output, (oid, name, schema): (u32, &str, u32), owner: u32
     array_type(out, oid, (name, schema), owner);
 }
 
-/// The array type over a user's type.
+/// The array type over a user-defined type.
 fn array_type(out: &mut Output, oid: u32, (name, schema): (&str, u32), owner: u32) {
     row!(
         out,
