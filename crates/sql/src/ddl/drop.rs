@@ -1,4 +1,4 @@
-//! DROP: the objects that a statement names, and those that go with them.
+//! DROP: the objects that a statement names, and those that are dropped with them.
 
 mod carry_out;
 mod dependents;
@@ -314,7 +314,7 @@ enum Dropped {
     Extension(Arc<Extension>),
 }
 
-/// An extension is not dropped because something depends on it: what on its members does.
+/// The error for an extension that is not dropped because other objects depend on its members.
 fn of_extension(error: SqlError, drop: &Drop) -> SqlError {
     match (drop.kind, &drop.names[..]) {
         (ObjectKind::Extension, [name]) if error.state() == SqlState::DEPENDENT_OBJECTS_STILL_EXIST => {
@@ -338,7 +338,7 @@ fn not_a(name: &ObjectName, wanted: &str) -> SqlError {
     SqlError::new(SqlState::WRONG_OBJECT_TYPE, message)
 }
 
-/// The type of a relation's rows goes with the relation.
+/// The type of a relation's rows is dropped with the relation.
 fn type_of_rows(name: &ObjectName, relation: &Relation) -> SqlError {
     let (name, kind) = (name.last(), relation.kind());
     let message = format!("cannot drop type {name} because {kind} {name} requires it");

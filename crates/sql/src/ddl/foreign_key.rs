@@ -1,4 +1,4 @@
-//! Foreign keys: what they refer to is looked up when they are declared.
+//! Foreign keys: the keys that they refer to are looked up when they are declared.
 
 use crate::catalog::{
     Catalog, Column, ColumnOrigin, ForeignKey, Index, KeyAction, Persistence, Relation, Table,

@@ -36,7 +36,7 @@ pub(super) struct Key {
 #[derive(PartialEq)]
 pub(super) enum KeySource {
     Column(usize),
-    /// `name`: what it contributes to the name of the index.
+    /// `name`: its part of the name of the index.
     Expression {
         text: String,
         name: String,

@@ -95,7 +95,7 @@ pub(crate) fn select_into(query: &Query) -> Option<&ObjectName> {
 const ATTEMPTS_MAX: u32 = 100;
 /// The number of attempts that run concurrently with other transactions, before one blocks them.
 const ATTEMPTS_BESIDE_OTHERS: u32 = 3;
-/// For how long the first exclusive attempt blocks other transactions, at most.
+/// The limit of time for which the first exclusive attempt blocks other transactions.
 const FIRST_TIME_ALONE: Duration = Duration::from_secs(4);
 /// The number of times that limit doubles: up to about four minutes.
 const DOUBLINGS_MAX: u32 = 6;

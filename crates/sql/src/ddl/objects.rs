@@ -317,7 +317,8 @@ impl Connection {
         Ok("CREATE SCHEMA")
     }
 
-    /// Makes what a CREATE SCHEMA holds, with the new schema before all others: what others refer to comes first.
+    /// Makes the objects of a CREATE SCHEMA, with the new schema before all others in the path: objects that others
+    /// refer to are made first.
     fn create_elements(&mut self, schema: &str, elements: &[Statement], text: &str) -> Result<()> {
         let Some(path) = self.environment().setting("search_path").filter(|_| !elements.is_empty()) else {
             return Ok(());

@@ -3,8 +3,8 @@
 //! # Invariants
 //! - Only the session sees its temporary tables, so they are emptied and dropped by a transaction that directly follows
 //!   the commit. A rollback does neither: it undoes what the transaction did to them.
-//! - A table that is emptied is referenced only by others that are emptied, so that their order does not matter:
-//!   what refers to a deleted row is not looked for.
+//! - A table that is emptied is referenced only by others that are emptied, so that their order does not matter: rows
+//!   that refer to a deleted one are not looked for.
 
 use std::sync::Arc;
 

@@ -345,7 +345,7 @@ impl Connection {
         Ok(roles)
     }
 
-    /// DROP OWNED: what the roles own, and what was granted to them.
+    /// DROP OWNED: drops the objects that the roles own, and revokes the privileges granted to them.
     pub(super) fn drop_owned(&mut self, by: &[RoleName], cascade: bool) -> Result<()> {
         let roles = self.roles_of_owned(by, "drop objects")?;
         let owned: Vec<Securable> = self

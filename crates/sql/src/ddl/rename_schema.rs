@@ -1,7 +1,8 @@
 //! ALTER SCHEMA … RENAME TO.
 //!
 //! # Invariants
-//! - What is in the schema goes with it: tables with their indexes, views, sequences, types, routines. All keep their oids.
+//! - All objects in the schema are moved with it: tables with their indexes, views, sequences, types, routines. All
+//!   keep their oids.
 //! - Search paths of stored queries follow, and names of relations, functions and types in the catalog's texts. A schema that a
 //!   text names otherwise, before a relation's column or in a string, keeps its name. Bodies of routines are not looked at, as in PostgreSQL.
 //!
@@ -113,7 +114,7 @@ fn move_relations(catalog: &mut Catalog, relations: &[Relation], to: &str) -> Ve
                 catalog.put_relation(to, &sequence.name, Relation::Sequence(Arc::new(moved.clone())));
                 changed.push(Object::Sequence(moved));
             }
-            // They go with their tables.
+            // They are moved with their tables.
             Relation::Index { .. } => {}
         }
     }

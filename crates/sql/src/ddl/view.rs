@@ -37,7 +37,7 @@ pub(super) struct ExaminedQuery {
 
 impl Connection {
     /// The schemas that the names of a view's query are looked up in: those of the search path that are there, so that
-    /// none that is made later comes before them.
+    /// none that is made later is searched before them.
     pub(super) fn view_path(&self, temporary: bool) -> Vec<String> {
         let environment = self.environment();
         let mut path = environment.path();

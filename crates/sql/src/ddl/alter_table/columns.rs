@@ -245,7 +245,7 @@ pub(crate) fn insert_column(table: &mut Table, column: crate::catalog::Column) {
     columns.filter(|column| column.column >= position).for_each(|column| column.column += 1);
 }
 
-/// A table without one of its columns: what names it goes, positions behind it move.
+/// Removes a column from a table: parts that name it are removed, positions behind it move.
 pub(crate) fn without_column(table: &mut Table, dropped: usize) {
     let name = table.columns[dropped].name.clone();
     let engine = table.columns[dropped].engine;

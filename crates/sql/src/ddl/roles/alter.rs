@@ -105,7 +105,7 @@ impl Connection {
         environment.settings.clone().set_default(setting, value)
     }
 
-    /// Checks that a setting may be kept, or taken back.
+    /// Checks that a setting may be kept, or removed.
     ///
     /// # Errors
     /// 42501, 42704.
