@@ -111,7 +111,7 @@ pub(crate) fn acting_for<T>(
     done
 }
 
-/// Has the session act as a routine's owner, if its body has the owner's privileges. Whom the session acted as before.
+/// Makes the session act as a routine's owner, if its body has the owner's privileges. Returns the previous role.
 fn take_on_rights(environment: &mut SessionEnvironment, routine: &Routine) -> Option<Acting> {
     match routine.is_definer {
         true => environment.act_as_role(routine.rights.owner),

@@ -139,8 +139,8 @@ impl Query {
         Ok(made)
     }
 
-    /// Runs the statement; its rows go to `each` until that has enough (`false`). Returns the number of rows that it
-    /// returned or wrote.
+    /// Runs the statement; its rows are passed to `each` until that has enough (`false`). Returns the number of rows
+    /// that it returned or wrote.
     pub(crate) fn run(
         &self,
         execution: &mut Execution<'_>,

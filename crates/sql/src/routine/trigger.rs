@@ -1,7 +1,8 @@
 //! Triggers: their conditions, and the functions that they call.
 //!
 //! # Invariants
-//! - A trigger runs inside the statement that fires it, with its access to rows: what it does commits and aborts with it.
+//! - A trigger runs inside the statement that fires it, with its access to rows: its effects commit and abort with the
+//!   statement.
 //!
 //! Source: PostgreSQL 15, `trigger.c`, `plpgsql_exec_trigger` in `pl_exec.c`.
 

@@ -66,7 +66,7 @@ impl FlowGraph {
 #[derive(Debug)]
 pub(crate) struct GraphAction {
     pub place: Place,
-    /// Counted from 1; what its statement depends on is the result of earlier phases.
+    /// The phase, counted from 1: its statement depends on results of earlier phases.
     pub phase: u32,
     pub table: Arc<Table>,
     pub mode: Mode,

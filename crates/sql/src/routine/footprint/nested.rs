@@ -163,7 +163,7 @@ impl Collector {
         Ok(())
     }
 
-    /// The values of a row's columns, and where they come from.
+    /// The values of a row's columns, and their origins.
     fn known_row(
         &self,
         plan: &QueryPlan,

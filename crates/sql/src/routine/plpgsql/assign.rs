@@ -99,7 +99,7 @@ impl Interpreter<'_, '_> {
         Ok(())
     }
 
-    /// A row's values as those of columns: by their places; what it lacks is NULL.
+    /// A row's values as those of columns: by their places; values that it lacks are NULL.
     pub(super) fn row_as(
         &mut self,
         columns: &[ResultColumn],

@@ -273,7 +273,7 @@ impl<'a> Walk<'a, '_, '_> {
 
     /// Gives the variables of a row the fields of a statement's rows.
     fn put_row(&mut self, into: &Into, plan: &QueryPlan, origin: &Origin) {
-        // A NULL may not go where none is allowed: what matters here is the fields only.
+        // A NULL may not be assigned where none is allowed: only the fields matter here.
         let _ = self.body.assign_row(into, plan, None);
         for target in &into.targets {
             self.note_new(target);

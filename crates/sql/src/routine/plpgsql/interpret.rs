@@ -1,8 +1,8 @@
 //! Runs PL/pgSQL: blocks, control flow, and the values of variables.
 //!
 //! # Invariants
-//! - A block with handlers takes a savepoint; a handler starts from it. What ends the attempt of the transaction is never
-//!   caught (`conditions::may_be_caught`).
+//! - A block with handlers takes a savepoint; a handler starts from it. Errors that end the attempt of the transaction
+//!   are never caught (`conditions::may_be_caught`).
 //! - `at` is the statement that runs: the context of an error names it.
 
 use std::sync::Arc;

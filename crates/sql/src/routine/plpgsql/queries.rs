@@ -65,7 +65,7 @@ fn in_statement(error: SqlError, text: &str) -> SqlError {
 }
 
 impl Interpreter<'_, '_> {
-    /// Runs a statement; its rows go to `each` until that has enough.
+    /// Runs a statement; its rows are passed to `each` until that has enough.
     fn run_fragment(
         &mut self,
         fragment: &Fragment,
@@ -247,7 +247,7 @@ impl Interpreter<'_, '_> {
         Ok(())
     }
 
-    /// The rows of a query, or of the text that EXECUTE runs; what the statement counted is in `row_count`.
+    /// The rows of a query, or of the text that EXECUTE runs; the statement's count is in `row_count`.
     pub(super) fn rows_of(
         &mut self,
         source: &Source,

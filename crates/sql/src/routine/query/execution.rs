@@ -86,7 +86,7 @@ impl Execution<'_> {
         }
     }
 
-    /// Forgets a savepoint; what was written and set since then stays.
+    /// Forgets a savepoint; writes and settings since then stay.
     pub(crate) fn release(&mut self, savepoint: &BodySavepoint) -> Result<()> {
         self.environment.settings.end_level(savepoint.settings_level, true);
         match (&mut self.door, &savepoint.rows) {
