@@ -2,7 +2,7 @@
 //! files.
 //!
 //! # Invariants
-//! - A value comes back as it was, with its scale and its blanks. The bytes have no useful order.
+//! - A value is read back as it was, with its scale and its blanks. The bytes have no useful order.
 
 use std::sync::Arc;
 
