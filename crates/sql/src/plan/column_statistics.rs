@@ -1,6 +1,6 @@
 //! The distribution of a column's values: how many differ, the most frequent ones, and a histogram of the others.
 //!
-//! All of it comes from one sorted sample. A value that is so frequent in the sample that its frequency is known better than the
+//! All of it is computed from one sorted sample. A value that is so frequent in the sample that its frequency is known better than the
 //! average of the rare ones gets an entry of its own; the others fall into buckets of equally many rows.
 //!
 //! # Invariants

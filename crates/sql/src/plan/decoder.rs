@@ -1,4 +1,6 @@
 //! Decoders: they choose the columns that are read of a table's rows, and convert their values to SQL values.
+//!
+//! A decoder resolves columns and types once for a plan. A value of one machine word is converted from the word itself.
 
 use heddledb::{Column, Row};
 

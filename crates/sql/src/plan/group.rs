@@ -1,4 +1,7 @@
 //! GROUP BY and window functions as nodes: their arguments are computed into slots beneath them.
+//!
+//! The node's result has a layout of its own: the keys, the aggregates, then the number of the grouping set. Targets and
+//! HAVING name these slots, and no longer the columns beneath.
 
 use crate::bind::tree::{
     BoundAggregate, BoundExpr, BoundSelect, BoundWindow, FrameBound, RelationId, SortKey as BoundKey,

@@ -1,4 +1,4 @@
-//! Join order: which item is joined next.
+//! Join order: the choice of the next item to join.
 //!
 //! Greedy: from each of a few starting points, the item that is connected by an equality and leaves the fewest rows is
 //! joined next; the cheapest of these orders is chosen. Items without a connection are joined last.

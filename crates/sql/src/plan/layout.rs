@@ -1,4 +1,7 @@
-//! Layouts: which slot of a row holds which column while a query is planned.
+//! Layouts: the slot of each column in a row, while a query is planned.
+//!
+//! Rows are flat arrays of slots. A layout maps columns, groups and results of functions to slots, so that bound
+//! expressions, which name columns, become expressions over slots, and the executor looks no name up.
 
 use std::collections::HashMap;
 

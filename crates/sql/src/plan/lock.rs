@@ -1,4 +1,4 @@
-//! `FOR UPDATE` and its kin: the keys of the rows that are reserved, as targets that are not shown.
+//! `FOR UPDATE` and the other row locks: the keys of the rows that are reserved, as targets that are not shown.
 //!
 //! # Invariants
 //! - Rows are reserved above the sort and below the limit, as many as the limit asks for.

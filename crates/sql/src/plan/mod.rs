@@ -1,9 +1,15 @@
 //! Plans: access paths, join order and methods, chosen by the tables' statistics.
 //!
+//! A bound statement becomes a tree of nodes that `run` executes. FROM and WHERE are first flattened into items and
+//! conditions, so that the text's order of inner joins does not matter; each table then gets its cheapest access path, and a
+//! greedy search joins the items one by one. Costs count rows examined, estimated by samples of the tables: a wrong
+//! estimate makes a statement slow, but never wrong. Subqueries are joined, or computed once for all rows, where their
+//! form allows it; the others are executed for each row.
+//!
 //! ```text
-//! query, group        SELECT and what stands around it        from, tree      FROM and WHERE as what is to be joined
-//! join_order, join    which item next, by which method        semi_join, scalar   subqueries as joins
-//! path, scan          how a table's rows are found            statistics, selectivity   how many there will be
+//! query, group        SELECT, set operations and grouping     from, tree      FROM and WHERE as items to join
+//! join_order, join    the next item, and the join's method    semi_join, scalar   subqueries as joins
+//! path, scan          access paths of a table's rows          statistics, selectivity   estimates of numbers of rows
 //! translate           bound expressions over a row's slots    node, expression          what `run` executes
 //! pushed              conditions moved into the queries in FROM
 //! keyed               the answers of correlated subqueries, computed for all rows at once

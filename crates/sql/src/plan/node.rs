@@ -164,7 +164,7 @@ impl Node {
     }
 }
 
-/// Rows that are reserved: `FOR UPDATE` and its kin.
+/// Rows that are reserved: `FOR UPDATE` and the other row locks.
 #[derive(Debug)]
 pub(crate) struct LockNode {
     pub(crate) input: Plan,

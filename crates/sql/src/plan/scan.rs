@@ -1,4 +1,7 @@
 //! Scans: a table's rows by the best access path, and the columns that are read of them.
+//!
+//! The path is the cheapest one, or one in the order that the query wants, if that costs about as
+//! much as the cheapest one with a sort. A condition that the path's ranges already guarantee is not evaluated again.
 
 use std::sync::Arc;
 
@@ -27,7 +30,7 @@ impl Planner<'_> {
         self.used.get(&relation.id).map(|columns| columns.iter().copied().collect()).unwrap_or_default()
     }
 
-    /// Reads the rows of a table that meet conditions, in this order if that is to be had for little.
+    /// Reads the rows of a table that meet conditions, in this order if that costs little.
     pub(crate) fn scan(
         &mut self,
         relation: &BoundRelation,

@@ -1,4 +1,7 @@
-//! Selectivity: which share of the rows conditions let through.
+//! Selectivity: estimates of the share of rows that conditions let through.
+//!
+//! A condition on one column is estimated by the column's distribution, other conditions on one table by evaluating them
+//! on its sample. A condition of which neither knows anything, such as one with a parameter, has a share by its form.
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};

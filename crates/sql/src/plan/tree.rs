@@ -34,7 +34,7 @@ const EARLY_ROWS_MIN: f64 = 1_000.0;
 const EARLY_SHARE_MAX: f64 = 0.2;
 
 impl Planner<'_> {
-    /// Joins everything in a tree; in this order, if that is to be had for little.
+    /// Joins everything in a tree; in this order, if that costs little.
     pub(crate) fn join(&mut self, tree: JoinTree, wanted: &[Sorted]) -> Result<Stage> {
         let JoinTree { items, conditions } = tree;
         if items.is_empty() {

@@ -194,7 +194,7 @@ impl<'t> Taker<'t> {
         Some(steps)
     }
 
-    /// `CASE WHEN n < $1 THEN $1 ELSE n END` and its kin: the greater or the less of the two.
+    /// `CASE WHEN n < $1 THEN $1 ELSE n END` and the like: the greater or the less of the two.
     fn step_of_case(&self, arm: &Arm, otherwise: &BoundExpr, ty: Type) -> Option<Step> {
         let BoundExpr::Operator { operator, args, .. } = &arm.when else { return None };
         let [left, right] = &args[..] else { return None };

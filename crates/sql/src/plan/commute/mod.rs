@@ -1,4 +1,4 @@
-//! Updates that do not read their row: `n = n + $1` and its kin, beside plain writes.
+//! Updates that do not read their row: `n = n + $1` and the like, beside plain writes.
 //!
 //! An UPDATE is taken apart column by column. Each assignment is one of the engine's commutative operations on its own
 //! column ([`assigned`]), or a plain write, whose value may read other columns. An update that reads nothing never
@@ -110,7 +110,7 @@ pub(crate) struct Candidate<'s> {
     pub(crate) generated: &'s [(usize, BoundExpr)],
     pub(crate) sets: &'s [(usize, BoundExpr)],
     pub(crate) target: RelationId,
-    /// Layout of the rows that values see: the row as it was, and of an INSERT the new row behind it.
+    /// Layout of the rows that values see: the row as it was, and of an INSERT followed by the new row.
     pub(crate) layout: &'s Layout,
     /// The condition on the row, its key included.
     pub(crate) condition: Option<&'s BoundExpr>,

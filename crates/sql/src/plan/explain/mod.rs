@@ -1,6 +1,6 @@
 //! EXPLAIN: a plan as lines of text, or as JSON.
 //!
-//! A plan is first described: each node by its name, its properties its estimated cost and its actual work. Both forms
+//! A plan is first described: each node by its name, its properties, its estimated cost and its actual work. Both forms
 //! are made from that description. The properties have PostgreSQL's names.
 
 mod describe;
