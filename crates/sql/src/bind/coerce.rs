@@ -221,7 +221,7 @@ impl Binder<'_> {
         }
     }
 
-    /// The expression as a truth value, for WHERE and its kin.
+    /// The expression as a truth value, for WHERE and the like.
     pub fn condition(&mut self, expr: BoundExpr, clause: &str, at: At) -> Result<BoundExpr> {
         let from = expr.ty();
         if from == Type::Bool {
@@ -257,7 +257,7 @@ impl Binder<'_> {
         self.coerce(expr, ty, modifier, CastContext::Assignment, at)
     }
 
-    /// Expressions of CASE, COALESCE, VALUES and their kin, all as their common type.
+    /// Expressions of CASE, COALESCE, VALUES and the like, all as their common type.
     pub fn unify(&mut self, exprs: Vec<BoundExpr>, what: &str, at: At) -> Result<(Vec<BoundExpr>, Type)> {
         let types: Vec<Type> = exprs.iter().map(BoundExpr::ty).collect();
         let ty = match (self.common(&types, what, at), common_type(&types)) {

@@ -1,4 +1,4 @@
-//! Expressions: literals, columns, CASE and its kin, arrays, rows, subqueries.
+//! Expressions: literals, columns, CASE and the like, arrays, rows, subqueries.
 
 use crate::bind::binder::Binder;
 use crate::bind::scope::Clause;

@@ -1,15 +1,19 @@
 //! Binding: the syntax tree becomes the bound tree, in which names are resolved and every expression knows its type.
 //!
+//! The binder walks the syntax tree once, with a stack of scopes that hold the names visible at that point. It chooses
+//! functions and operators by PostgreSQL's rules, and writes implicit conversions out as casts, so that all later passes
+//! see exact types and look no name up.
+//!
 //! ```text
-//! binder      the state: catalog, parameters, scopes     scope       what names mean at a point
+//! binder      the state: catalog, parameters, scopes     scope       the names visible at a point
 //! query       WITH, set operations, VALUES, LIMIT        select      a SELECT's clauses
-//! from        FROM and joins                             grouping    GROUP BY and what stands above it
+//! from        FROM and joins                             grouping    GROUP BY, and the check of grouped queries
 //! expression, operators, calls, windows, coerce, types   expressions and their types
 //! insert, update, rows                                   statements that write
-//! routines, variables                                    calls of functions of users, and what their bodies name
-//! same                                                   whether expressions with subqueries are equal
+//! routines, variables                                    calls of user-defined functions, and names in their bodies
+//! same                                                   equality of expressions with subqueries
 //! stars                                                  the stars of views, written out
-//! privileges                                             what a statement needs, and whether the role has it
+//! privileges                                             the privileges that a statement needs, and their check
 //! tree        the bound tree
 //! ```
 
@@ -96,7 +100,7 @@ pub(crate) fn bind_inside(
 pub(crate) enum Checks {
     /// The current role must have the privileges that the statement needs.
     Privileges,
-    /// Nothing: the statement is our own, or it is not going to run.
+    /// Nothing: the statement is internal, or it is not going to run.
     Nothing,
 }
 

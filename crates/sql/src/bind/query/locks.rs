@@ -1,4 +1,4 @@
-//! FOR UPDATE and its kind: which relations of a query a clause locks.
+//! FOR UPDATE and the other row locks: the relations of a query that a clause locks.
 
 use crate::bind::binder::Binder;
 use crate::bind::tree::{
@@ -9,7 +9,7 @@ use crate::error::{Result, SqlState};
 use crate::parse::syntax::{LockClause, LockStrengthName, LockWaitName, Query};
 
 impl Binder<'_> {
-    /// FOR UPDATE and its kin.
+    /// FOR UPDATE and the other row locks.
     pub(super) fn locks(&mut self, query: &Query, bound: &mut BoundQuery) -> Result<()> {
         for clause in &query.locks {
             let strength = match clause.strength {

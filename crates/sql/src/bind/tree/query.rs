@@ -1,6 +1,6 @@
 //! Bound queries: SELECT, VALUES, set operations, WITH.
 //!
-//! Invariants: a query's first `columns.len()` targets are its result; targets behind them exist only for ORDER BY and
+//! Invariants: a query's first `columns.len()` targets are its result; targets after them exist only for ORDER BY and
 //! DISTINCT ON, which name targets by position. Where a SELECT groups, its targets, HAVING and window calls name what
 //! was grouped as [`BoundExpr::Group`] and [`BoundExpr::Aggregate`] only; the arguments of aggregates and `group_by`
 //! name the relations' columns.
@@ -336,7 +336,7 @@ pub(crate) enum FrameExclusion {
     Ties,
 }
 
-/// `FOR UPDATE` and its kin.
+/// `FOR UPDATE` and the other row locks.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RowLock {
     /// The lock's strength.
