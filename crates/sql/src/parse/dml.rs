@@ -114,7 +114,7 @@ impl Parser<'_> {
         Ok(Assignment { columns: vec![column], row: false, part, value, at })
     }
 
-    /// The brackets and fields behind a column that is written.
+    /// The brackets and fields after a column that is written.
     fn part_of(&mut self, column: &Name, at: At) -> Result<Option<Expr>> {
         let mut part = None;
         loop {

@@ -7,7 +7,7 @@ use crate::parse::syntax::{
 };
 
 impl Parser<'_> {
-    /// CREATE SCHEMA, with the statements that make what is in it.
+    /// CREATE SCHEMA, with the statements that create the objects in it.
     pub(super) fn create_schema(&mut self) -> Result<Statement> {
         let if_not_exists = self.accept_words(&["if", "not", "exists"]);
         let own_name = if self.is_word(0, "authorization") { None } else { Some(self.name()?) };

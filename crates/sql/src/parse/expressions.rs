@@ -1,4 +1,8 @@
 //! Operators and their precedence (section 4.1.6), by precedence climbing.
+//!
+//! An operand is read, and then extended to the right as long as the next operator binds at least as tightly as the
+//! caller asks; the operator's own right side is read the same way, with a higher bound. So one function and a table of
+//! precedences replace a rule of the grammar for each level.
 
 use crate::error::{Result, SqlState};
 use crate::parse::lexer::TokenKind;
@@ -44,8 +48,8 @@ impl Parser<'_> {
         self.expression_of(false)
     }
 
-    /// An expression without AND, OR, NOT, LIKE, IN, BETWEEN and their kin, which may follow it: `b_expr` of PostgreSQL's
-    /// grammar, for BETWEEN, POSITION and column defaults.
+    /// An expression without AND, OR, NOT, LIKE, IN, BETWEEN and the like, which may follow it: `b_expr` of
+    /// PostgreSQL's grammar, for BETWEEN, POSITION and column defaults.
     pub fn restricted_expression(&mut self) -> Result<Expr> {
         self.expression_of(true)
     }
@@ -72,7 +76,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Parses the start of an operand. A prefix operator may follow any other operator, and takes what binds more
+    /// Parses the start of an operand. A prefix operator may follow any other operator, and its operand binds more
     /// tightly than itself.
     fn prefix(&mut self) -> Result<Expr> {
         let at = self.position();
@@ -105,7 +109,7 @@ impl Parser<'_> {
         self.above(ExprKind::Unary { operator, operand: Box::new(operand) }, at, height)
     }
 
-    /// A sign: it becomes part of a number behind it.
+    /// A sign: it becomes part of a number after it.
     fn signed(&mut self, operator: OperatorName, operand: Expr, at: At) -> Result<Expr> {
         let negated = |digits: &String| match digits.strip_prefix('-') {
             Some(positive) => positive.to_string(),
@@ -122,7 +126,7 @@ impl Parser<'_> {
         Ok(Expr { kind, at, height: 1 })
     }
 
-    /// The expression with one more operator behind it, unless none follows that binds tightly enough.
+    /// The expression with one more operator after it, unless none follows that binds tightly enough.
     fn infix(&mut self, least: u8, left: &mut Expr) -> Result<Option<Expr>> {
         let at = self.position();
         let level = match self.peek(0) {
@@ -269,7 +273,7 @@ impl Parser<'_> {
         self.above(kind, at, height)
     }
 
-    /// The form of `IS [NFC] NORMALIZED`, if that stands here.
+    /// The form of `IS [NFC] NORMALIZED`, if that is here.
     fn normal_form(&mut self) -> Option<Expr> {
         const FORMS: [&str; 4] = ["nfc", "nfd", "nfkc", "nfkd"];
         let at = self.position();
@@ -285,7 +289,7 @@ impl Parser<'_> {
         Some(Expr { kind: ExprKind::Text(form), at, height: 1 })
     }
 
-    /// BETWEEN, IN, LIKE and their kin.
+    /// BETWEEN, IN, LIKE and the like.
     fn matching(&mut self, left: Expr, at: At) -> Result<Expr> {
         let negated = self.accept("not");
         let operand = Box::new(left);
@@ -337,7 +341,7 @@ impl Parser<'_> {
         self.above(ExprKind::Between { operand, low, high, symmetric, negated }, at, height)
     }
 
-    /// Rejects a second LIKE, IN or BETWEEN behind the last operand of the first: they do not associate.
+    /// Rejects a second LIKE, IN or BETWEEN after the last operand of the first: they do not associate.
     fn no_matching(&self) -> Result<()> {
         if self.is_matching_word(0) || (self.is_word(0, "not") && self.is_matching_word(1)) {
             return Err(self.unexpected());

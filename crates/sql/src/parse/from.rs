@@ -5,7 +5,7 @@ use crate::parse::parser::{Parser, Reference};
 use crate::parse::syntax::{Alias, At, Call, ColumnOfFunction, ExprKind, JoinCondition, JoinType, TableRef};
 
 impl Parser<'_> {
-    /// The names behind FROM, JOIN, commas, parentheses, USING and ONLY, whatever they mean.
+    /// The names after FROM, JOIN, commas, parentheses, USING and ONLY, whatever they mean.
     pub fn relation_names(mut self) -> Vec<crate::parse::syntax::ObjectName> {
         let mut names = Vec::new();
         while !self.is_end() {
@@ -29,7 +29,7 @@ impl Parser<'_> {
         self.list(Self::table_ref)
     }
 
-    /// An item of FROM with the joins behind it.
+    /// An item of FROM with the joins after it.
     pub fn table_ref(&mut self) -> Result<TableRef> {
         self.nested(|parser| {
             let mut left = parser.table_primary()?;
@@ -58,7 +58,7 @@ impl Parser<'_> {
         })
     }
 
-    /// The right side of a join: a primary, with joins of its own if their conditions come first.
+    /// The right side of a join: a primary, with joins of its own if their conditions are first.
     fn table_ref_before_condition(&mut self) -> Result<TableRef> {
         let primary = self.table_primary()?;
         if self.is_one_of(&["on", "using"]) {
@@ -226,7 +226,7 @@ impl Parser<'_> {
         self.in_parentheses(|parser| Ok(ColumnOfFunction { name: parser.name()?, ty: parser.type_name()? }))
     }
 
-    /// A name that may stand behind an item of FROM without AS: anything that may name a table.
+    /// A name that may follow an item of FROM without AS: anything that may name a table.
     fn alias_name(&mut self) -> Option<crate::parse::syntax::Name> {
         if self.is_one_of(&["set"]) {
             return None;
@@ -234,7 +234,7 @@ impl Parser<'_> {
         self.accept_name()
     }
 
-    /// An alias with names for columns, if one stands here.
+    /// An alias with names for columns, if one is here.
     fn alias(&mut self) -> Result<Option<Alias>> {
         let name = if self.accept("as") { Some(self.name()?) } else { self.alias_name() };
         let Some(name) = name else { return Ok(None) };

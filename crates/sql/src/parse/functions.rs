@@ -9,7 +9,7 @@ use crate::parse::syntax::{
 };
 
 impl Call {
-    /// A call of a function of PostgreSQL's own.
+    /// A call of a built-in function.
     pub fn builtin(name: &str, args: Vec<Expr>, at: At) -> Call {
         let part = |text: &str| Name { text: text.to_string(), at };
         Call {
@@ -35,12 +35,12 @@ impl Call {
 }
 
 impl Parser<'_> {
-    /// A call of a function of PostgreSQL's own, as an expression.
+    /// A call of a built-in function, as an expression.
     pub fn call_of(&self, name: &str, args: Vec<Expr>, at: At) -> ExprKind {
         ExprKind::Call(Box::new(Call::builtin(name, args, at)))
     }
 
-    /// A function call, if a name with a parenthesis behind it stands here.
+    /// A function call, if a name followed by a parenthesis is here.
     pub fn function_call(&mut self) -> Result<Option<Call>> {
         let Some(name) = self.function_object_name()? else { return Ok(None) };
         if !self.is_mark(0, "(") {
@@ -210,7 +210,7 @@ impl Parser<'_> {
         Err(self.error(at, SqlState::WINDOWING_ERROR, message))
     }
 
-    /// Functions with a grammar of their own; `None` if none stands here.
+    /// Functions with a grammar of their own; `None` if none is here.
     pub fn special_function(&mut self) -> Result<Option<Expr>> {
         let at = self.position();
         let TokenKind::Word(word) = self.peek(0) else { return Ok(None) };
@@ -238,7 +238,7 @@ impl Parser<'_> {
         self.above(make(args), at, height).map(Some)
     }
 
-    /// CURRENT_DATE and its kin, which take no parentheses (or a precision).
+    /// CURRENT_DATE and the like, which have no parentheses (or a precision).
     fn value_function(&mut self, word: &str, at: At) -> Result<Option<Expr>> {
         let name = match word {
             "current_date" | "current_time" | "current_timestamp" | "localtime" | "localtimestamp"

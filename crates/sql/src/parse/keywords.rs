@@ -1,4 +1,5 @@
-//! Which words of the grammar may be names, and where. The lists are PostgreSQL 15's (appendix C).
+//! Keywords: the words of the grammar that may be names, and the places where they may. The lists are PostgreSQL 15's
+//! (appendix C).
 
 /// Words that are never a name unless quoted.
 const RESERVED: &[&str] = &[
@@ -163,7 +164,7 @@ const COLUMNS_ONLY: &[&str] = &[
     "xmltable",
 ];
 
-/// Words that end an expression: after one they are no alias unless AS stands between.
+/// Words that end an expression: after one they are no alias unless AS is between.
 const NEVER_BARE_ALIAS: &[&str] = &[
     "array",
     "as",

@@ -1,8 +1,8 @@
 //! Tokens: words, numbers, strings, operators, punctuation.
 //!
-//! Invariants: tokens lie in the text in order; the last token is the end of the text; operators follow PostgreSQL's
-//! rules (section 4.1.3: `--` and `/*` end one, a trailing `+` or `-` belongs to it only if it holds one of
-//! `~ ! @ # % ^ & | \` ?`).
+//! Invariants: tokens are in the order of the text; the last token is the end of the text; operators follow
+//! PostgreSQL's rules (section 4.1.3: `--` and `/*` end one, a trailing `+` or `-` belongs to it only if it holds one
+//! of `~ ! @ # % ^ & | \` ?`).
 
 mod quoted;
 
@@ -17,7 +17,7 @@ pub(super) struct Token<'t> {
     pub kind: TokenKind<'t>,
     /// Its first byte.
     pub start: u32,
-    /// The byte behind its last.
+    /// The byte after its last.
     pub end: u32,
 }
 
@@ -55,7 +55,7 @@ const STATEMENT_BYTES: usize = 768;
 /// After how many tokens their memory is counted; those of shorter texts are not.
 const COUNTED_TOKENS: usize = 4_096;
 
-/// The tokens of a text of the catalog's, whose memory is not counted.
+/// The tokens of a catalog text, whose memory is not counted.
 ///
 /// # Errors
 /// 42601 for unterminated strings, comments and names, and for bytes that begin no token; 22025 for a wrong escape.
@@ -66,7 +66,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token<'_>>> {
 /// The tokens of a text. Those of a long one count among the memory of the statement that the thread runs.
 ///
 /// # Errors
-/// As [`tokens`]; 53200 for a text that takes more memory than there is for statements.
+/// Like [`tokens`]; 53200 for a text that needs more memory than there is for statements.
 pub(super) fn counted_tokens(text: &str) -> Result<Vec<Token<'_>>> {
     let mut tokens = Vec::with_capacity((text.len() / 4 + 2).min(COUNTED_TOKENS));
     let mut statements = 0;

@@ -48,7 +48,7 @@ pub(crate) const HEIGHT_MAX: u32 = 700;
 /// The statements of a client's text or of a routine's body, which may be empty. Its memory counts among that of statements.
 ///
 /// # Errors
-/// 42601 with the position; 54001 where the text nests too deeply; 53200 where it takes more memory than there is.
+/// 42601 with the position; 54001 if the text nests too deeply; 53200 if it needs more memory than there is.
 pub(crate) fn parse(text: &str) -> Result<Vec<ParsedStatement>> {
     Parser::counted(text)?.statements()
 }
@@ -56,7 +56,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<ParsedStatement>> {
 /// One expression, as the catalog keeps defaults and checks.
 ///
 /// # Errors
-/// As [`parse`], but for 53200.
+/// Same errors as [`parse`], but for 53200.
 pub(crate) fn parse_expression(text: &str) -> Result<Expr> {
     let mut parser = Parser::new(text)?;
     let expr = parser.expression()?;
@@ -72,7 +72,7 @@ pub(crate) fn is_call(text: &str) -> bool {
 /// One query, as the catalog keeps views.
 ///
 /// # Errors
-/// As [`parse`].
+/// Same errors as [`parse`].
 pub(crate) fn parse_query(text: &str) -> Result<Query> {
     let mut parser = Parser::new(text)?;
     let query = parser.query()?;
@@ -80,10 +80,10 @@ pub(crate) fn parse_query(text: &str) -> Result<Query> {
     Ok(query)
 }
 
-/// A name that may be qualified, as `regclass` takes it.
+/// A name that may be qualified, as `regclass` reads it.
 ///
 /// # Errors
-/// As [`parse`].
+/// Same errors as [`parse`].
 pub(crate) fn parse_name(text: &str) -> Result<syntax::ObjectName> {
     let mut parser = Parser::counted(text)?;
     let name = parser.object_name()?;
@@ -91,10 +91,10 @@ pub(crate) fn parse_name(text: &str) -> Result<syntax::ObjectName> {
     Ok(name)
 }
 
-/// A name that may be qualified, in which keywords need no quotes, as `regprocedure` takes it.
+/// A name that may be qualified, in which keywords need no quotes, as `regprocedure` reads it.
 ///
 /// # Errors
-/// As [`parse`].
+/// Same errors as [`parse`].
 pub(crate) fn parse_name_of_labels(text: &str) -> Result<syntax::ObjectName> {
     let mut parser = Parser::counted(text)?;
     let mut parts = vec![parser.label()?];
@@ -105,12 +105,12 @@ pub(crate) fn parse_name_of_labels(text: &str) -> Result<syntax::ObjectName> {
     Ok(syntax::ObjectName { parts })
 }
 
-/// A text of the catalog's with a column's name replaced by another.
+/// A catalog text with a column's name replaced by another.
 pub(crate) fn with_renamed(text: &str, from: &str, to: &str) -> String {
     Parser::new(text).map_or(text.to_string(), |parser| parser.with_renamed(from, &quote_identifier(to)))
 }
 
-/// A text of a table's with the table's name, where it qualifies columns, replaced by another.
+/// A table's text with the table's name, where it qualifies columns, replaced by another.
 pub(crate) fn with_renamed_table(text: &str, from: &str, to: &str) -> String {
     Parser::new(text)
         .map_or(text.to_string(), |parser| parser.with_renamed_table(from, &quote_identifier(to)))
@@ -136,13 +136,14 @@ pub(crate) fn names_schema(text: &str, schema: &str) -> bool {
     Parser::new(text).is_ok_and(|parser| parser.names_schema(schema))
 }
 
-/// The names in a query that may be relations': those behind FROM, JOIN and commas. Names of common table expressions and
-/// of columns may be among them.
+/// The names in a query that may be relations': those after FROM, JOIN and commas. Names of common table expressions
+/// and of columns may be among them.
 pub(crate) fn relation_names(text: &str) -> Vec<syntax::ObjectName> {
     Parser::new(text).map_or(Vec::new(), Parser::relation_names)
 }
 
-/// The names of relations, types and functions in a text of the catalog's, a statement's or an expression's, and where they stand.
+/// The names of relations, types and functions in a text of the catalog, a statement or an expression, and their
+/// positions.
 pub(crate) fn references(text: &str) -> Vec<(Reference, syntax::ObjectName, Range<usize>)> {
     let read = |is_statement: bool| -> Result<_> {
         let mut parser = Parser::with_references(text)?;
@@ -157,10 +158,10 @@ pub(crate) fn references(text: &str) -> Vec<(Reference, syntax::ObjectName, Rang
     read(true).or_else(|_| read(false)).unwrap_or_default()
 }
 
-/// A change of a text: where it begins and ends, and what stands there instead.
+/// A change of a text: its start, its end, and the replacement.
 pub(crate) type TextEdit = (usize, usize, String);
 
-/// A text of the catalog's in which names of relations, types and functions are replaced by what `replacement` gives.
+/// A catalog text in which names of relations, types and functions are replaced by what `replacement` gives.
 pub(crate) fn with_names(
     text: &str,
     replacement: impl FnMut(Reference, &syntax::ObjectName) -> Option<String>,
@@ -193,7 +194,7 @@ pub(crate) fn with_names_and_edits(
     replaced + &text[done..]
 }
 
-/// A text of the catalog's with changes, which do not overlap.
+/// A catalog text with changes, which do not overlap.
 pub(crate) fn with_edits(text: &str, mut edits: Vec<TextEdit>) -> String {
     edits.sort_by_key(|(start, end, _)| (*start, *end));
     let (mut replaced, mut done) = (String::new(), 0);
@@ -220,17 +221,17 @@ pub(crate) fn end_of_item(text: &str, at: syntax::At) -> usize {
     Parser::new(text).map_or(at as usize, |parser| parser.end_of_item(at as usize))
 }
 
-/// The functions that a text of the catalog's calls: the schema, if it is given, and the name.
+/// The functions that a catalog text calls: the schema, if it is given, and the name.
 pub(crate) fn called_functions(text: &str) -> Vec<(Option<String>, String)> {
     Parser::new(text).map_or(Vec::new(), |parser| parser.called_functions())
 }
 
-/// An expression with the sequences that it takes values from named by their oids, as `oid` gives them.
+/// An expression with the sequences whose values it uses named by their oids, as `oid` gives them.
 pub(crate) fn with_sequences(text: &str, oid: impl FnMut(&str) -> Option<u32>) -> String {
     Parser::new(text).map_or(text.to_string(), |parser| parser.with_sequences(oid))
 }
 
-/// The string literals of a text, and where they stand.
+/// The string literals of a text, and their positions.
 pub(crate) fn string_literals(text: &str) -> Vec<(syntax::At, String)> {
     Parser::new(text).map_or(Vec::new(), |parser| parser.string_literals())
 }
@@ -249,10 +250,10 @@ pub(crate) fn with_columns(text: &str, (items, names, joins): WrittenOut<'_>, ca
     Parser::new(text).map_or(text.to_string(), |parser| parser.with_columns(items, names, joins, casts))
 }
 
-/// A type's name, as `regtype` and `CAST` take it.
+/// A type's name, as `regtype` and `CAST` read it.
 ///
 /// # Errors
-/// As [`parse`].
+/// Same errors as [`parse`].
 pub(crate) fn parse_type(text: &str) -> Result<TypeName> {
     let mut parser = Parser::counted(text)?;
     let ty = parser.type_name()?;

@@ -5,8 +5,8 @@ use super::lexer::{Lexer, TokenKind};
 /// Maximum size of a normalized statement, in bytes.
 const TEXT_BYTES_MAX: usize = 4_096;
 
-/// The statement with `$n` in place of each constant, numbered from behind its own parameters on, and on one line. A
-/// text that is no SQL, which may hold anything, becomes empty.
+/// The statement with `$n` in place of each constant, numbered after its own parameters, and on one line. A text that
+/// is no SQL, which may hold anything, becomes empty.
 pub(crate) fn normalize(text: &str) -> String {
     let mut next = 0;
     for token in Lexer::new(text) {
@@ -49,7 +49,7 @@ pub(crate) fn normalize(text: &str) -> String {
 /// Normalizes a text whose end may have been cut off, in the middle of a constant, say: that end is left out.
 pub(crate) fn normalize_cut(text: &str) -> String {
     let mut end = text.len();
-    // What is cut off can only be a string, a quoted name or a comment: they begin with one of these.
+    // The rest that is cut off can only be a string, a quoted name or a comment: they begin with one of these.
     while end > 0 {
         let normalized = normalize(&text[..end]);
         if !normalized.is_empty() {

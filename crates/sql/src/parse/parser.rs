@@ -27,7 +27,7 @@ pub(crate) struct Parser<'t> {
     pub is_restricted: bool,
     /// The highest number of a parameter in the statement so far.
     pub parameters: u32,
-    /// The names of relations, types and functions so far and where they stand, if they are asked for.
+    /// The names of relations, types and functions so far and their positions, if they are requested.
     references: Option<Vec<(Reference, At)>>,
 }
 
@@ -39,8 +39,8 @@ fn check_length(text: &str) -> Result<()> {
 }
 
 impl<'t> Parser<'t> {
-    /// A parser of a text that the catalog keeps. Nothing but the text decides whether it succeeds: what asks which names stand
-    /// in a definition gets the same answer however much memory other statements take.
+    /// A parser of a text that the catalog keeps. Nothing but the text decides whether it succeeds: a search for the
+    /// names in a definition has the same result however much memory other statements use.
     pub fn new(text: &'t str) -> Result<Parser<'t>> {
         check_length(text)?;
         Ok(Parser {

@@ -1,4 +1,4 @@
-//! What operators stand between: literals, columns, parentheses, CASE, ARRAY, ROW, casts, subscripts, fields.
+//! Operands: literals, columns, parentheses, CASE, ARRAY, ROW, casts, subscripts, fields.
 
 use crate::error::{Result, SqlState};
 use crate::parse::lexer::TokenKind;
@@ -10,7 +10,7 @@ impl Parser<'_> {
     pub fn postfix(&mut self) -> Result<Expr> {
         let is_primary = self.is_mark(0, "(") || matches!(self.peek(0), TokenKind::Parameter(_));
         let mut expr = self.primary()?;
-        // As in PostgreSQL's grammar, parts of anything but columns and parameters are taken in parentheses only.
+        // As in PostgreSQL's grammar, parts of anything but columns and parameters are allowed in parentheses only.
         if !is_primary && !matches!(expr.kind, ExprKind::Column(_)) && self.is_mark(0, "[") {
             return Err(self.unexpected());
         }
@@ -23,7 +23,7 @@ impl Parser<'_> {
                 let ty = self.type_name()?;
                 expr = self.above(ExprKind::Cast { operand: Box::new(expr), ty }, at, height)?;
             } else if self.is_mark(0, "[") {
-                // A chain of brackets stands where its first one does: an expression in parentheses ends it.
+                // The position of a chain of brackets is that of its first one: an expression in parentheses ends it.
                 brackets = Some(first);
                 expr = self.subscript(expr, first)?;
             } else if self.is_mark(0, ".") {
@@ -232,7 +232,7 @@ impl Parser<'_> {
         Ok(Expr { kind: ExprKind::Exists(Box::new(query)), at, height: 1 })
     }
 
-    /// Returns true if a type with a string behind it may be here.
+    /// Returns true if a type followed by a string may be here.
     fn may_be_typed_literal(&self) -> bool {
         matches!(self.peek(1), TokenKind::Text(_))
             || (self.is_mark(1, ".") && matches!(self.peek(3), TokenKind::Text(_)))

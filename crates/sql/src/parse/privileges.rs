@@ -52,7 +52,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Behind ON. None: a kind of objects that there are none of.
+    /// The target after ON; `None` for a kind of objects of which there are none.
     fn grant_target(&mut self) -> Result<Option<GrantTarget>> {
         if self.accept("all") {
             let kind = match () {
@@ -113,7 +113,7 @@ impl Parser<'_> {
         Ok(PrivilegeChange { grants, privileges, grantees, option, grantor, cascade })
     }
 
-    /// ALTER DEFAULT PRIVILEGES, behind these words.
+    /// ALTER DEFAULT PRIVILEGES, after these words.
     pub fn default_privileges(&mut self) -> Result<Statement> {
         let (mut roles, mut schemas) = (Vec::new(), Vec::new());
         loop {
@@ -174,7 +174,7 @@ impl Parser<'_> {
         Ok(Statement::Privilege(Box::new(PrivilegeStatement::ReassignOwned { from, to })))
     }
 
-    /// DROP OWNED BY, behind OWNED.
+    /// DROP OWNED BY, after OWNED.
     pub fn drop_owned(&mut self) -> Result<Statement> {
         self.expect("by")?;
         let by = self.list(Self::role_name)?;

@@ -34,8 +34,7 @@ impl Parser<'_> {
             || self.starts_query_in_parentheses()
     }
 
-    /// Returns true if a query begins behind one or several parentheses, and is not just an operand: `((SELECT 1) +
-    /// 1)`.
+    /// Returns true if a query begins after one or several parentheses, and is not just an operand: `((SELECT 1) + 1)`.
     pub fn starts_query_in_parentheses(&self) -> bool {
         let mut depth = 0;
         while self.is_mark(depth, "(") {
@@ -325,7 +324,7 @@ impl Parser<'_> {
         })
     }
 
-    /// LIMIT, OFFSET, FETCH, FOR, in any order that PostgreSQL takes.
+    /// LIMIT, OFFSET, FETCH, FOR, in any order that PostgreSQL accepts.
     fn limits_and_locks(&mut self, query: &mut Query) -> Result<()> {
         loop {
             let at = self.position();
@@ -399,7 +398,7 @@ impl Parser<'_> {
         Ok(LockClause { strength, of, wait, at })
     }
 
-    /// WITH, if it stands here.
+    /// WITH, if it is here.
     pub fn with(&mut self) -> Result<Option<With>> {
         if !self.accept("with") {
             return Ok(None);

@@ -10,7 +10,7 @@ use crate::parse::syntax::{GrantRole, RoleName, RoleOption, RoleStatement, SetVa
 type Flag = fn(bool) -> RoleOption;
 
 impl Parser<'_> {
-    /// A role, or the word that stands for one.
+    /// A role, or the word for one.
     pub fn role_name(&mut self) -> Result<RoleName> {
         let is_quoted = matches!(self.peek(0), crate::parse::lexer::TokenKind::Quoted(_));
         let name = self.label()?;
@@ -150,7 +150,7 @@ impl Parser<'_> {
         }
     }
 
-    /// GRANT role TO role, and REVOKE role FROM role, behind the roles. `admin`: REVOKE ADMIN OPTION FOR.
+    /// GRANT role TO role, and REVOKE role FROM role, after the roles. `admin`: REVOKE ADMIN OPTION FOR.
     pub fn grant_role(&mut self, grants: bool, admin: bool) -> Result<Statement> {
         let roles = self.list(Self::label)?;
         self.expect(if grants { "to" } else { "from" })?;

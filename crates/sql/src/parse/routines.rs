@@ -11,7 +11,7 @@ use crate::parse::syntax::{
 };
 
 impl Parser<'_> {
-    /// CREATE FUNCTION and CREATE PROCEDURE, behind their words.
+    /// CREATE FUNCTION and CREATE PROCEDURE, after their words.
     pub fn create_routine(&mut self, or_replace: bool, is_procedure: bool) -> Result<Statement> {
         let name = self.object_name()?;
         let mut arguments = self.argument_list()?;
@@ -106,7 +106,7 @@ impl Parser<'_> {
         Ok(RoutineType { name, is_copied, is_row })
     }
 
-    /// A statement of a body of the standard's. RETURN is a query of one value.
+    /// A statement of a body in the SQL standard's form. RETURN is a query of one value.
     fn body_statement(&mut self) -> Result<String> {
         if self.accept("return") {
             let start = self.position();
@@ -220,7 +220,7 @@ impl Parser<'_> {
         Ok(RoutineName { name, types })
     }
 
-    /// DROP FUNCTION and its kin, behind their words.
+    /// DROP FUNCTION and the like, after their words.
     pub fn drop_routines(&mut self, kind: ObjectKind) -> Result<Statement> {
         let if_exists = self.accept_words(&["if", "exists"]);
         let names = self.list(Self::routine_name)?;
@@ -228,7 +228,7 @@ impl Parser<'_> {
         Ok(Statement::DropRoutines(DropRoutines { kind, names, if_exists, cascade }))
     }
 
-    /// ALTER FUNCTION and its kin, behind their words.
+    /// ALTER FUNCTION and the like, after their words.
     pub fn alter_routine(&mut self, kind: ObjectKind) -> Result<Statement> {
         let name = self.routine_name()?;
         let change = match () {
@@ -247,7 +247,7 @@ impl Parser<'_> {
         Ok(Statement::AlterRoutine(Box::new(AlterRoutine { kind, name, change })))
     }
 
-    /// CREATE TRIGGER, behind its words.
+    /// CREATE TRIGGER, after its words.
     pub fn create_trigger(&mut self, or_replace: bool, is_constraint: bool) -> Result<Statement> {
         let name = self.name()?;
         let time = match () {
@@ -393,7 +393,7 @@ impl Parser<'_> {
         Ok(text)
     }
 
-    /// DROP TRIGGER and ALTER TRIGGER, behind their words.
+    /// DROP TRIGGER and ALTER TRIGGER, after their words.
     pub fn change_trigger(&mut self, drops: bool) -> Result<Statement> {
         let if_exists = drops && self.accept_words(&["if", "exists"]);
         let name = self.name()?;

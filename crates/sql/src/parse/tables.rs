@@ -28,7 +28,7 @@ impl Parser<'_> {
         Ok(expr)
     }
 
-    /// CREATE TABLE, behind TABLE.
+    /// CREATE TABLE, after TABLE.
     pub fn create_table(&mut self, persistence: PersistenceName) -> Result<Statement> {
         let if_not_exists = self.accept_words(&["if", "not", "exists"]);
         let name = self.object_name()?;

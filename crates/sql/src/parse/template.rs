@@ -2,12 +2,12 @@
 //! plan.
 //!
 //! # Invariants
-//! - A template is a text of SQL itself: `$1`, `$2`, … stand where literals stood, everything else is as it was. Bound
-//!   with the literals' types, it means what the statement means, or it cannot be bound.
-//! - Only literals are taken out that are compared with a column, added to one, bounds of BETWEEN, items of a column's IN
-//!   list, or values of an INSERT, each of them alone. So LIMIT, ORDER BY n, type modifiers, intervals, typed and cast literals, and
-//!   arguments of functions keep theirs; and expressions of constants do, which are folded when a statement is
-//!   planned: `1 / 0` is an error then.
+//! - A template is a text of SQL itself: `$1`, `$2`, … replace literals, everything else is as it was. Bound with the
+//!   literals' types, it means what the statement means, or it cannot be bound.
+//! - Only literals are taken out that are compared with a column, added to one, bounds of BETWEEN, items of a column's
+//!   IN list, or values of an INSERT, each of them alone. So LIMIT, ORDER BY n, type modifiers, intervals, typed and
+//!   cast literals, and arguments of functions keep theirs; and so do expressions of constants, which are folded when a
+//!   statement is planned: `1 / 0` is an error then.
 
 #[cfg(test)]
 mod tests;
@@ -123,9 +123,9 @@ impl Scanner<'_> {
         self.bytes.get(at).copied().unwrap_or(0)
     }
 
-    /// None: there is no template.
+    /// `None` if there is no template.
     fn run(mut self, template: &mut String, literals: &mut Literals) -> Option<()> {
-        // What was copied so far ends here.
+        // The text that was copied so far ends here.
         let mut copied = 0;
         while let Some(&byte) = self.bytes.get(self.at) {
             let start = self.at;
@@ -168,7 +168,7 @@ impl Scanner<'_> {
         (!literals.is_empty()).then_some(())
     }
 
-    /// A number, and moves behind it.
+    /// Reads a number, and moves past it.
     fn number(&mut self) -> Option<Literal> {
         let start = self.at;
         let digits = |at: &mut usize| {
@@ -199,7 +199,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// A string, and moves behind it. None: it goes on behind a line break.
+    /// Reads a string, and moves past it; `None` if it continues after a line break.
     fn string(&mut self) -> Option<Literal> {
         let start = self.at + 1;
         let mut at = start;
@@ -224,7 +224,7 @@ impl Scanner<'_> {
         matches!(self.next(), 0 | b')' | b',' | b';') || is_word(self.next())
     }
 
-    /// Moves behind a word. None: it begins a string of another spelling.
+    /// Moves past a word; `None` if it begins a string of another spelling.
     fn word(&mut self) -> Option<()> {
         let start = self.at;
         while is_word(self.peek(self.at)) {
@@ -255,7 +255,7 @@ impl Scanner<'_> {
             b"not" if before == Before::Name => self.before = Before::NotOfName,
             b"in" if matches!(before, Before::Name | Before::NotOfName) => self.list = Some(self.depth),
             b"values" if self.is_insert => self.values = Some(self.depth),
-            // Words behind which no operator has a column on its left, and constants.
+            // Words after which no operator has a column on its left, and constants.
             b"all" | b"and" | b"any" | b"by" | b"case" | b"distinct" | b"else" | b"end" | b"except"
             | b"false" | b"from" | b"having" | b"in" | b"intersect" | b"is" | b"isnull" | b"like"
             | b"limit" | b"not" | b"notnull" | b"null" | b"offset" | b"on" | b"or" | b"returning"
@@ -266,7 +266,7 @@ impl Scanner<'_> {
         Some(())
     }
 
-    /// Moves behind an operator or a mark. None: of a kind that needs a closer look.
+    /// Moves past an operator or a mark; `None` for a kind that is not examined here.
     fn mark(&mut self, byte: u8) -> Option<()> {
         let start = self.at;
         self.at += 1;

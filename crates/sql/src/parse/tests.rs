@@ -1,4 +1,4 @@
-//! Tests of the parser: what it takes, what it refuses and where, and that no text exhausts the stack.
+//! Tests of the parser: accepted and refused texts with their positions, and that no text exhausts the stack.
 
 use crate::error::SqlState;
 use crate::parse::syntax::{Expr, ExprKind, QueryBodySyntax, SelectItem, Statement, TableRef};

@@ -174,7 +174,7 @@ impl Parser<'_> {
         self.with_modifiers("interval", at)
     }
 
-    /// `year to month` and its kin behind `interval`.
+    /// `year to month` and the like after `interval`.
     pub fn interval_fields(&mut self, ty: &mut TypeName) -> Result<()> {
         let find = |parser: &Self| FIELDS.iter().position(|(name, _)| parser.is_word(0, name));
         let Some(first) = find(self) else { return Ok(()) };

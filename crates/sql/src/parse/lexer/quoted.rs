@@ -15,7 +15,7 @@ impl<'t> Lexer<'t> {
         Ok(name.replace("\"\"", "\""))
     }
 
-    /// Reads the text between two quotes, doubled ones inside included; moves behind the closing one.
+    /// Reads the text between two quotes, doubled ones inside included; moves past the closing one.
     fn between(&mut self, quote: u8) -> Option<&'t str> {
         let start = self.at + 1;
         let mut at = start;
@@ -42,8 +42,8 @@ impl<'t> Lexer<'t> {
         Ok(text)
     }
 
-    /// Returns true if another string follows behind a line break: then both are one. Moves to its quote. Comments up
-    /// to the end of a line may stand between, others may not.
+    /// Returns true if another string follows after a line break: then both are one. Moves to its quote. Comments up to
+    /// the end of a line may be between, others may not.
     fn continues_string(&mut self) -> Result<bool> {
         let end = self.at;
         self.skip_blanks()?;
@@ -76,7 +76,7 @@ impl<'t> Lexer<'t> {
         Ok(TokenKind::Bits(bits))
     }
 
-    /// A string with backslash escapes; the lexer stands on its quote.
+    /// A string with backslash escapes; the lexer is at its quote.
     pub(super) fn escaped_string(&mut self) -> Result<String> {
         let start = self.at - 1;
         let mut bytes = Vec::new();
@@ -139,7 +139,7 @@ impl<'t> Lexer<'t> {
         Ok(())
     }
 
-    /// The byte that at most this many digits write; without digits the `x` stands for itself.
+    /// The byte that at most this many digits write; without digits the `x` is an ordinary character.
     fn escaped_byte(&mut self, radix: u32, digits: usize, bytes: &mut Vec<u8>) {
         let (mut value, mut count) = (0_u32, 0);
         while count < digits
@@ -151,7 +151,7 @@ impl<'t> Lexer<'t> {
         bytes.push(if count == 0 { b'x' } else { value as u8 });
     }
 
-    /// The character of this many hexadecimal digits; surrogates come in pairs of escapes.
+    /// The character of this many hexadecimal digits; surrogates are pairs of escapes.
     fn code_point(&mut self, digits: usize, bytes: &mut Vec<u8>) -> Result<()> {
         let mut value = self.hexadecimal(digits)?;
         if (0xd800..0xdc00).contains(&value) {
@@ -193,7 +193,7 @@ impl<'t> Lexer<'t> {
         Ok(value)
     }
 
-    /// `U&'…'` and `U&"…"`: the escape character is a backslash, or that of UESCAPE behind it.
+    /// `U&'…'` and `U&"…"`: the escape character is a backslash, or that of UESCAPE after it.
     pub(super) fn unicode(&mut self) -> Result<TokenKind<'t>> {
         self.at += 2;
         let quote = self.peek(0);

@@ -1,4 +1,4 @@
-//! The syntax of ALTER for objects that are neither tables nor sequences, and which statement an ALTER is.
+//! The syntax of ALTER for objects that are neither tables nor sequences, and the choice of an ALTER's statement.
 
 use crate::error::Result;
 use crate::parse::parser::Parser;

@@ -6,7 +6,7 @@ use crate::parse::parser::Parser;
 use crate::parse::syntax::{CreateExtension, ExtensionStatement, Statement};
 
 impl Parser<'_> {
-    /// CREATE EXTENSION, behind these words.
+    /// CREATE EXTENSION, after these words.
     pub(in crate::parse) fn create_extension(&mut self) -> Result<Statement> {
         let if_not_exists = self.accept_words(&["if", "not", "exists"]);
         let name = self.name()?;
@@ -23,7 +23,7 @@ impl Parser<'_> {
         Ok(Statement::Extension(Box::new(ExtensionStatement::Create(create))))
     }
 
-    /// ALTER EXTENSION, behind these words.
+    /// ALTER EXTENSION, after these words.
     pub(in crate::parse) fn alter_extension(&mut self) -> Result<Statement> {
         let name = self.name()?;
         let statement = match () {

@@ -72,7 +72,7 @@ impl Parser<'_> {
         })))
     }
 
-    /// The query of CREATE RECURSIVE VIEW as the one that it stands for.
+    /// The query of CREATE RECURSIVE VIEW as the query that it abbreviates.
     fn recursive_view(
         &self,
         name: &ObjectName,

@@ -1,4 +1,4 @@
-//! The names of objects that a text refers to, noted where the grammar knows what each name stands for.
+//! The names of objects that a text refers to, noted where the grammar knows the kind of each name.
 
 use std::ops::Range;
 

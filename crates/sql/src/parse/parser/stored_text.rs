@@ -207,7 +207,7 @@ impl<'t> Parser<'t> {
         text + &self.text[end..]
     }
 
-    /// The string literals of the text, and where they stand.
+    /// The string literals of the text, and their positions.
     pub fn string_literals(&self) -> Vec<(At, String)> {
         let text = |token: &Token<'_>| match &token.kind {
             TokenKind::Text(text) => Some((token.start, text.to_string())),

@@ -1,4 +1,4 @@
-//! What the rules of the grammar end in: names, strings, integers and operators.
+//! Terminals of the grammar: names, strings, integers and operators.
 
 use super::Parser;
 use crate::error::{Result, SqlState};
@@ -27,12 +27,12 @@ impl<'t> Parser<'t> {
         self.name_if(keywords::may_name_column)
     }
 
-    /// Any word as a name: behind AS and behind a point.
+    /// Any word as a name: after AS and after a point.
     pub fn label(&mut self) -> Result<Name> {
         self.name_if(|_| true).ok_or_else(|| self.unexpected())
     }
 
-    /// A name that may stand behind an expression without AS.
+    /// A name that may follow an expression without AS.
     pub fn bare_label(&mut self) -> Option<Name> {
         self.name_if(keywords::may_be_bare_alias)
     }

@@ -51,7 +51,7 @@ pub(crate) enum OnCommit {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LikeClause {
     pub table: ObjectName,
-    /// At which position among the columns it stands.
+    /// Its position among the columns.
     pub position: usize,
     /// Parts that are included, in lower case: `defaults`, `constraints`, `indexes`, `identity`, `generated`, `all`, …
     pub including: Vec<String>,

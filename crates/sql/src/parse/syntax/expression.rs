@@ -53,7 +53,7 @@ impl std::fmt::Display for ObjectName {
     }
 }
 
-/// An expression and where it stands.
+/// An expression and its position.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Expr {
     /// Its kind.
@@ -195,7 +195,7 @@ pub(crate) enum ExprKind {
     CurrentOf(Name),
 }
 
-/// LIKE and its kin.
+/// LIKE and similar operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LikeKind {
     Like,
@@ -308,7 +308,7 @@ pub(crate) enum ExclusionName {
 pub(crate) struct TypeName {
     /// Its name; SQL's spellings are already PostgreSQL's (`integer` is `int4`).
     pub name: ObjectName,
-    /// Numbers in parentheses behind it.
+    /// Numbers in parentheses after it.
     pub modifiers: Vec<i64>,
     /// The fields of an interval (`interval day to second`), as a bit mask of PostgreSQL's modifiers.
     pub interval_fields: Option<i32>,

@@ -1,7 +1,8 @@
-//! The syntax tree: what a statement says, before any name is looked up.
+//! The syntax tree: a statement's structure, before any name is looked up.
 //!
-//! Invariants: positions are byte offsets into the statement's text; identifiers are already folded to lower case unless
-//! they were quoted; what is kept in the catalog as text (defaults, checks, view queries) carries its text.
+//! Invariants: positions are byte offsets into the statement's text; identifiers are already folded to lower case
+//! unless they were quoted; nodes that are kept in the catalog as text (defaults, checks, view queries) have their
+//! text.
 
 mod ddl;
 mod dml;

@@ -161,7 +161,7 @@ pub(crate) enum JoinCondition {
     Natural(At),
 }
 
-/// A natural join, and the condition that it stands for.
+/// A natural join, and the condition that it implies.
 #[derive(Debug)]
 pub(crate) struct NaturalJoin {
     /// Position of NATURAL.
@@ -189,7 +189,7 @@ pub(crate) struct Cte {
     pub words: Vec<String>,
 }
 
-/// FOR UPDATE and its kin.
+/// FOR UPDATE and the other row locks.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LockClause {
     pub strength: LockStrengthName,

@@ -59,7 +59,7 @@ pub(crate) enum RoutineSetting {
     To(String, SetValue),
     /// SET … FROM CURRENT.
     FromCurrent(String),
-    /// RESET; none: ALL.
+    /// RESET; `None` for ALL.
     Reset(Option<String>),
 }
 

@@ -92,9 +92,9 @@ pub(crate) enum PrivilegeStatement {
         on: GrantTarget,
     },
     Default {
-        /// FOR ROLE; none: the current role.
+        /// FOR ROLE; `None` for the current role.
         roles: Vec<RoleName>,
-        /// IN SCHEMA; none: all.
+        /// IN SCHEMA; empty for all.
         schemas: Vec<Name>,
         change: PrivilegeChange,
         kind: TargetKind,
@@ -120,7 +120,7 @@ pub(crate) enum PrivilegeStatement {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PrivilegeChange {
     pub grants: bool,
-    /// The privileges' names in upper case, each with the columns that it is for; none: ALL.
+    /// The privileges' names in upper case, each with the columns that it is for; `None` for ALL.
     pub privileges: Vec<(Option<String>, Vec<Name>)>,
     pub grantees: Vec<RoleName>,
     /// WITH GRANT OPTION; of REVOKE: the option only.

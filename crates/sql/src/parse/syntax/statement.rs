@@ -25,12 +25,12 @@ pub(crate) enum Statement {
     CreateSequence(Box<SequenceStatement>),
     AlterSequence(Box<SequenceStatement>),
     CreateSchema {
-        /// None: that of the owner.
+        /// `None` for the owner's name.
         name: Option<Name>,
         /// AUTHORIZATION.
         owner: Option<RoleName>,
         if_not_exists: bool,
-        /// CREATE and GRANT statements for what is in it.
+        /// CREATE and GRANT statements for the objects in it.
         elements: Vec<Statement>,
     },
     CreateEnum {
@@ -62,7 +62,7 @@ pub(crate) enum Statement {
         if_exists: bool,
         to: Name,
     },
-    /// ALTER … SET SCHEMA of what is not a table or a routine.
+    /// ALTER … SET SCHEMA of an object that is neither a table nor a routine.
     SetSchema {
         kind: ObjectKind,
         name: ObjectName,
@@ -137,7 +137,7 @@ pub(crate) enum Statement {
         statement: Box<Statement>,
         text: String,
     },
-    /// EXPLAIN FUNCTION and its kin: the flow graph of a routine.
+    /// EXPLAIN FUNCTION and EXPLAIN PROCEDURE: the flow graph of a routine.
     ExplainRoutine {
         kind: ObjectKind,
         name: RoutineName,
@@ -169,7 +169,7 @@ pub(crate) enum Statement {
     },
 }
 
-/// A statement among several, and where it stands.
+/// A statement among several, and its position.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ParsedStatement {
     pub statement: Statement,
@@ -180,7 +180,7 @@ pub(crate) struct ParsedStatement {
     pub parameters: u32,
 }
 
-/// The modes of BEGIN and SET TRANSACTION; none: not said.
+/// The modes of BEGIN and SET TRANSACTION; `None` if not given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TransactionModes {
     pub isolation: Option<Isolation>,
@@ -225,7 +225,7 @@ pub(crate) enum SetValue {
 }
 
 impl SetValue {
-    /// The value of a setting as a text, its names quoted where it is a list of names; none: the default.
+    /// The value of a setting as a text, its names quoted where it is a list of names; `None` for the default.
     pub fn text(&self, name: &str) -> Option<String> {
         let SetValue::Values(values) = self else { return None };
         let quoted = || values.iter().map(|value| crate::parse::quote_identifier(value)).collect::<Vec<_>>();
@@ -287,7 +287,7 @@ impl Statement {
     }
 }
 
-/// REINDEX and CLUSTER, which have nothing to do: what they name has to be there, and to be the role's.
+/// REINDEX and CLUSTER, which have nothing to do: the objects that they name must exist and belong to the role.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Reorganize {
     pub tag: &'static str,
@@ -314,7 +314,7 @@ pub(crate) enum ReorganizeTarget {
 /// The request of VACUUM or ANALYZE.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Maintenance {
-    /// The tables, each with the columns that are named; none: all.
+    /// The tables, each with the columns that are named; empty for all.
     pub tables: Vec<(ObjectName, Vec<Name>)>,
     pub analyze: bool,
     pub verbose: bool,

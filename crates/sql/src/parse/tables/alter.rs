@@ -9,7 +9,7 @@ use crate::parse::syntax::{
 use crate::parse::tables::option_texts;
 
 impl Parser<'_> {
-    /// ALTER TABLE, behind TABLE.
+    /// ALTER TABLE, after TABLE.
     pub fn alter_table(&mut self) -> Result<Statement> {
         let if_exists = self.accept_words(&["if", "exists"]);
         self.accept("only");

@@ -1,4 +1,4 @@
-//! The syntax of constraints: of columns and of tables, with their timing and what they refer to.
+//! The syntax of constraints: of columns and of tables, with their timing and the tables they refer to.
 
 use crate::error::{Result, SqlState};
 use crate::parse::parser::Parser;
@@ -83,13 +83,13 @@ impl Parser<'_> {
         Ok(include)
     }
 
-    /// DEFERRABLE and its kin behind a unique constraint.
+    /// DEFERRABLE and the like after a unique constraint.
     fn timing(&mut self) -> Result<Timing> {
         let (deferrable, initially_deferred) = self.constraint_attributes()?;
         Ok(Timing { deferrable, initially_deferred })
     }
 
-    /// DEFERRABLE and its kin: whether it may be deferred, and whether it is at first.
+    /// DEFERRABLE and the like: true if it may be deferred, and true if it is at first.
     pub(super) fn constraint_attributes(&mut self) -> Result<(bool, bool)> {
         let (mut deferrable, mut deferred, mut is_refused) = (false, false, false);
         loop {

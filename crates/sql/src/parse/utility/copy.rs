@@ -1,4 +1,4 @@
-//! The syntax of COPY, with its options as of today and as of old.
+//! The syntax of COPY, with its options in the current and in the old syntax.
 
 use crate::error::{Result, SqlState};
 use crate::parse::lexer::TokenKind;
