@@ -1,4 +1,4 @@
-//! Constant folding: what is known without any row is computed when the statement is planned.
+//! Constant folding: expressions that depend on no row are computed when the statement is planned.
 //!
 //! The rules are PostgreSQL's (`eval_const_expressions`, `canonicalize_qual`), because they decide which statements fail: a
 //! division by zero among constants is an error even if no row would reach it, and a strict operator with a NULL is NULL
@@ -38,6 +38,7 @@ fn is_null(expr: &BoundExpr) -> bool {
 }
 
 impl Folding<'_> {
+    /// Folds an expression.
     pub(super) fn fold(&mut self, expr: &mut BoundExpr) -> Result<()> {
         crate::stack::grow(|| match expr {
             BoundExpr::Constant { .. } | BoundExpr::Column { .. } => Ok(()),
@@ -107,6 +108,7 @@ impl Folding<'_> {
         done
     }
 
+    /// Folds AND or OR: constants are dropped, and one that decides it ends it; the parts after that are not folded.
     fn fold_connective(&mut self, expr: &mut BoundExpr, is_or: bool) -> Result<()> {
         let (BoundExpr::And(parts) | BoundExpr::Or(parts)) = expr else { return Ok(()) };
         let (mut kept, mut has_null) = (Vec::with_capacity(parts.len()), false);
@@ -192,9 +194,8 @@ impl Folding<'_> {
     }
 }
 
-/// Folds an expression.
-/// A list in which some items depend on rows, as alternatives: the others as a list, and an equality for each of these. None
-/// if no item does. Whether they are to be negated.
+/// A list in which some items depend on rows, as alternatives: the others as a list, and an equality for each of these; and
+/// true if they are to be negated. `None` if no item depends on rows.
 fn alternatives(expr: &BoundExpr) -> Option<(Vec<BoundExpr>, bool)> {
     let BoundExpr::InList { operand, list, equals, negated } = expr else { return None };
     let depends = |item: &&BoundExpr| names_columns(item) || names_group(item);
@@ -233,7 +234,6 @@ fn names_group(expr: &BoundExpr) -> bool {
     names
 }
 
-/// AND or OR: constants go, and what decides it ends it; what stands behind that is not looked at.
 /// Puts the parts of alternatives into the alternatives around them, or of conjunctions.
 pub(super) fn flatten(parts: &mut Vec<BoundExpr>, is_or: bool) {
     let is_same = |part: &BoundExpr| match part {
@@ -274,7 +274,7 @@ fn negated(expr: BoundExpr) -> BoundExpr {
     }
 }
 
-/// A CASE without arms is what it is otherwise.
+/// A CASE without arms is its ELSE.
 fn settle_case(expr: &mut BoundExpr) {
     if let BoundExpr::Case { operand, arms, otherwise, .. } = expr
         && arms.is_empty()

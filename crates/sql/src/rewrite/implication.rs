@@ -1,4 +1,4 @@
-//! Whether conditions imply another: whether a query reads only rows that a partial index holds.
+//! Implication of conditions: it decides if a query reads only rows that a partial index holds.
 //!
 //! # Invariants
 //! - The answer is yes only if each row for which all conditions are true is one for which the implied condition is true.
@@ -96,7 +96,7 @@ fn constant(expr: &BoundExpr) -> Option<(&Value, Type)> {
     }
 }
 
-/// The expression, the type of the constants, and what a condition says of it.
+/// The expression, the type of the constants, and the values that a condition allows.
 fn values_of(condition: &BoundExpr) -> Option<(&BoundExpr, Type, Values<'_>)> {
     match condition {
         BoundExpr::Operator { operator, args, .. } => {

@@ -1,4 +1,7 @@
-//! Rewriting of bound trees before they are planned.
+//! Rewriting of bound trees before they are planned: constant folding, implication, and substitution of columns.
+//!
+//! A bound tree says all that a rewrite needs to know: types are exact, and names are resolved. A rewritten tree gives the
+//! same rows as the original, so that the planner sees simpler conditions without any loss.
 
 mod fold;
 mod implication;

@@ -26,10 +26,10 @@ pub(crate) enum Constants {
     MayFail,
 }
 
-/// Folds every expression of a statement. Whether all constants could be computed.
+/// Folds every expression of a statement. Returns true if all constants could be computed.
 ///
 /// # Errors
-/// What evaluating its constants reports, unless they may fail.
+/// The errors of evaluating its constants, unless they may fail.
 pub(crate) fn fold_statement(statement: &mut BoundStatement, constants: Constants) -> Result<bool> {
     fold_with(statement, constants, &[])
 }
@@ -133,7 +133,7 @@ impl Folding<'_> {
         let named = named_aggregates(select);
         for (number, aggregate) in select.aggregates.iter_mut().enumerate() {
             if !named.contains(&number) {
-                // What named it was folded away: what it would be given does not matter.
+                // The expression that named it was folded away: its arguments do not matter.
                 aggregate.args.iter_mut().for_each(|arg| *arg = BoundExpr::null(arg.ty()));
             }
         }
@@ -190,7 +190,7 @@ impl Folding<'_> {
         })
     }
 
-    /// Folds a condition that keeps the rows for which it is true; one that always is goes.
+    /// Folds a condition that keeps the rows for which it is true; one that is always true is removed.
     fn fold_filter(&mut self, filter: &mut Option<BoundExpr>) -> Result<()> {
         let Some(condition) = filter else { return Ok(()) };
         self.fold(condition)?;
@@ -227,8 +227,8 @@ fn named_aggregates(select: &BoundSelect) -> HashSet<usize> {
     named
 }
 
-/// Drops what a query under EXISTS would return and the order in which it would: only whether there are rows is asked, and
-/// columns that nothing else names are not read then (PostgreSQL's `simplify_EXISTS_query`).
+/// Drops the targets of a query under EXISTS, and its order: only the existence of rows matters, and columns that
+/// nothing else names are then not read (PostgreSQL's `simplify_EXISTS_query`).
 pub(super) fn drop_targets(query: &mut BoundQuery) {
     let QueryBody::Select(select) = &mut query.body else { return };
     let is_plain = query.limit.is_none()
@@ -293,7 +293,7 @@ fn stays(part: &BoundExpr) -> bool {
     stays
 }
 
-/// Replaces what was grouped by what it is grouped by.
+/// Replaces groups by their grouping expressions.
 fn name_groups(expr: &mut BoundExpr, groups: &[BoundExpr]) {
     if let BoundExpr::Group { number, .. } = expr {
         if let Some(group) = groups.get(*number) {
@@ -310,7 +310,7 @@ fn cost(expr: &BoundExpr) -> usize {
         BoundExpr::Call { .. } | BoundExpr::Operator { .. } | BoundExpr::NullIf { .. } => 2,
         BoundExpr::IsDistinct { .. } | BoundExpr::MinMax { .. } => 2,
         BoundExpr::Cast { .. } => 2,
-        // Half of a list is looked at on average.
+        // Half of a list is compared on average.
         BoundExpr::InList { list, .. } => list.len(),
         BoundExpr::Quantified { .. } => 10,
         BoundExpr::Subquery(_) => 1000,

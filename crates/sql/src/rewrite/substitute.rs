@@ -1,4 +1,4 @@
-//! Replaces columns of relations that were merged into the query around them by what they stand for.
+//! Replaces columns of relations that were merged into the query around them by their expressions.
 
 use std::collections::HashMap;
 
@@ -6,8 +6,8 @@ use crate::bind::tree::{BoundExpr, RelationId};
 
 pub(crate) use crate::bind::tree::walk::children_mut;
 
-/// An expression with the columns of merged relations replaced. Inside subqueries they stay: the planner replaces
-/// them when it comes there.
+/// An expression with the columns of merged relations replaced. Inside subqueries they stay: the planner replaces them
+/// when it plans those.
 pub(crate) fn substituted(expr: &BoundExpr, merged: &HashMap<RelationId, Vec<BoundExpr>>) -> BoundExpr {
     let mut expr = expr.clone();
     if !merged.is_empty() {
