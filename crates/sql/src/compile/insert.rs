@@ -67,7 +67,7 @@ impl OneInsert {
     }
 }
 
-/// The values over one row of expressions; none: one is more than a column of it.
+/// The values over one row of expressions; `None` if one is more than a column of it.
 fn substituted(values: &[Expr], row: &[Expr]) -> Option<Vec<Expr>> {
     let one = |value: &Expr| match value {
         Expr::Slot(slot) => row.get(*slot).cloned(),

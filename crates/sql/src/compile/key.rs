@@ -31,7 +31,7 @@ enum Part<'v> {
 }
 
 impl<'v> Part<'v> {
-    /// None: no row has it.
+    /// `None` if no row has it.
     #[inline]
     fn of(table: &Table, (column, ty): (usize, Type), value: Cow<'v, Value>) -> Option<Part<'v>> {
         match as_stored(ty, &value) {
@@ -79,7 +79,7 @@ impl PointKey {
         PointKey { table: table.clone(), columns: typed(table, columns), values: values.to_vec() }
     }
 
-    /// Gives the key to a step. None: a value is one that no key has.
+    /// Gives the key to a step. `None` if a value is one that no key has.
     pub(crate) fn with<'e, T>(
         &'e self,
         run: &mut Run<'e>,
@@ -95,8 +95,8 @@ pub(crate) fn typed(table: &Table, columns: impl Iterator<Item = usize>) -> Vec<
     columns.map(|column| (column, ty(column))).collect()
 }
 
-/// Gives the key of these columns to a step, with the values that they have for a row. None: a value is one that no key
-/// has.
+/// Gives the key of these columns to a step, with the values that they have for a row. `None` if a value is one that no
+/// key has.
 pub(crate) fn with_key<'e, T>(
     run: &mut Run<'e>,
     table: &Table,

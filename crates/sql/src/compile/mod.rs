@@ -98,7 +98,7 @@ fn point_scan(plan: &Plan) -> Option<(&ScanNode, &[Expr])> {
     }
 }
 
-/// Returns true if columns of a table can change without a look at other rows: no constraint between rows names them.
+/// Returns true if columns of a table can change without reading other rows: no constraint between rows names them.
 fn are_free(rules: &RowRules, mut columns: impl Iterator<Item = usize>) -> bool {
     let table = &*rules.table;
     let Some(keyed) = rules.keys.tables.get(&table.oid) else { return false };
@@ -118,7 +118,7 @@ pub(crate) fn lacks_a_value(table: &Table, column: usize, value: &Value) -> bool
     value.is_null() && (table.columns[column].not_null || table.key.contains(&column))
 }
 
-/// The columns of a table's row that expressions over it see; none: not all of them are known.
+/// The columns of a table's row that expressions over it see; `None` if not all of them are known.
 pub(crate) fn columns_seen<'x>(expressions: impl Iterator<Item = &'x Expr>) -> Option<BTreeSet<usize>> {
     let mut seen = BTreeSet::new();
     for expression in expressions {

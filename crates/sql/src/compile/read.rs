@@ -15,9 +15,9 @@ use crate::types::Value;
 #[derive(Debug)]
 pub(crate) struct PointRead {
     key: PointKey,
-    /// The unique index whose key it is; none: the primary key.
+    /// The unique index whose key it is; `None` for the primary key.
     index: Option<String>,
-    /// Reads the result's columns, or what the filter and the expressions see.
+    /// Reads the result's columns, or the columns that the filter and the expressions see.
     decoder: Decoder,
     filter: Option<Expr>,
     /// The result's expressions over the row; `None` if the columns are returned as they are read.
@@ -47,11 +47,11 @@ impl PointRead {
         Some(PointRead { key, index, decoder, filter, expressions: expressions.cloned() })
     }
 
-    /// The row, if it is there and meets the filter, is appended to `into`. How many rows there are.
+    /// Appends the row to `into`, if it exists and meets the filter. Returns the number of rows.
     pub(super) fn run<'e>(&'e self, run: &mut Run<'e>, into: &mut Vec<Value>) -> Result<u64> {
         let found = self.key.with(run, |run, key| {
             if self.expressions.is_none() && self.filter.is_none() {
-                // No spare capacity: a record takes the row over without a copy.
+                // No spare capacity: a record then uses the row without a copy.
                 into.reserve_exact(self.decoder.len());
                 return self.row_of(run, key, &mut |row| self.decoder.each(row, |value| into.push(value)));
             }
@@ -73,7 +73,7 @@ impl PointRead {
         Ok(u64::from(found == Some(true)))
     }
 
-    /// Lends the row of a key to `each`. Whether there is one.
+    /// Lends the row of a key to `each`. Returns true if there is one.
     fn row_of(
         &self,
         run: &Run<'_>,

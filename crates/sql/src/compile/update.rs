@@ -24,9 +24,9 @@ pub(crate) struct PointUpdate {
     /// The update without reading the row, with the expressions of RETURNING over the whole row.
     commuting: Option<(Commutation, Vec<Expr>)>,
     changes: Vec<Change>,
-    /// The slots of the row that the expressions see: columns that are read, and new values that are looked at.
+    /// The slots of the row that the expressions see: columns that are read, and new values that are read.
     width: usize,
-    /// The slots that are read, with their columns' decoder; none: it can be written without a look.
+    /// The slots that are read, with their columns' decoder; `None` if it can be written without being read.
     reads: Option<(Vec<usize>, Decoder)>,
     filter: Option<Expr>,
     checks: Vec<Expr>,
@@ -48,14 +48,14 @@ impl PointUpdate {
         let (scan, key) = point_scan(&plan.input)?;
         let rules = &plan.rules;
         let table = &*rules.table;
-        // What is read is the row, column by column.
+        // The values that are read are the row, column by column.
         let is_row = plan.row.iter().copied().eq(0..table.columns.len());
         let columns = plan.sets.iter().map(|(column, _)| *column);
         if !is_row || !rules.generated.is_empty() || !are_free(rules, columns) {
             return None;
         }
         let reads = columns_read(plan, scan.filter.as_ref());
-        // What a check or RETURNING sees of the columns that are written is their new values.
+        // A check or RETURNING sees the new values of the columns that are written.
         let mut slots = reads.clone();
         if !rules.checks.is_empty() || !plan.returning.is_empty() {
             slots.extend(plan.sets.iter().map(|(column, _)| *column));
@@ -107,7 +107,7 @@ impl PointUpdate {
         Ok(done.unwrap_or(Some(0)))
     }
 
-    /// Reads what is needed of the row, and writes its columns. None: the operators are to run.
+    /// Reads the needed columns of the row, and writes its columns. `None` if the operators are to run.
     fn change<'e>(
         &'e self,
         run: &mut Run<'e>,
@@ -174,7 +174,7 @@ impl PointUpdate {
     }
 }
 
-/// The columns of the row that an update looks at; all of them, where that is not known.
+/// The columns of the row that an update reads; all of them, where that is not known.
 fn columns_read(plan: &UpdatePlan, filter: Option<&Expr>) -> Vec<usize> {
     let sets = plan.sets.iter().map(|(_, value)| value);
     let checks = plan.rules.checks.iter().map(|(_, check)| check);
