@@ -79,7 +79,7 @@ fn failed(direction: Direction, reason: &str) -> SqlError {
 
 fn run(data: &[u8], key: &[u8], start: &[u8], manner: &str, direction: Direction) -> Result<Value> {
     let manner = Manner::of(manner)?;
-    // What a key has too many bytes of does not count.
+    // Excess bytes of a key do not count.
     let mut padded = key.to_vec();
     if !manner.is_aes {
         padded.truncate(BLOWFISH_KEY_BYTES_MAX);

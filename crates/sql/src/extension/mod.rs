@@ -1,4 +1,4 @@
-//! The extensions of PostgreSQL that are here: what `CREATE EXTENSION` installs.
+//! The extensions of PostgreSQL that exist here, which `CREATE EXTENSION` installs.
 //!
 //! ```text
 //! uuids     uuid-ossp            trigrams   pg_trgm

@@ -84,7 +84,7 @@ fn crypt(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
     Err(refused_des())
 }
 
-/// The hash by Blowfish; `rest` is the salt behind `$2a$`.
+/// The hash by Blowfish; `rest` is the salt after `$2a$`.
 fn by_blowfish(password: &str, rest: &str) -> Result<String> {
     let wrong = || invalid("invalid salt");
     let (rounds, digits) = rest.split_once('$').ok_or_else(wrong)?;

@@ -1,7 +1,8 @@
 //! `pg_trgm`: how similar texts are, by the groups of three characters that they share.
 //!
-//! A text's words are written in lower case, with two blanks before and one behind, and every three adjacent characters make a
-//! trigram. Trigrams of other characters than ASCII's are replaced by three bytes of a checksum, as in PostgreSQL.
+//! A text's words are written in lower case, with two blanks before and one after, and every three adjacent characters
+//! make a trigram. Trigrams of other characters than ASCII's are replaced by three bytes of a checksum, as in
+//! PostgreSQL.
 //!
 //! Source: PostgreSQL 15, `contrib/pg_trgm/trgm_op.c`.
 
@@ -213,7 +214,7 @@ fn word(v: &[Value], is_swapped: bool, is_strict: bool) -> Result<f32> {
     greatest_share(&numbers, &within, &is_wanted, wanted.len(), is_strict)
 }
 
-/// Moves both ends of a part of the text over its trigrams. Each has a number; `last` is where it stands last in the part.
+/// Moves both ends of a part of the text over its trigrams. Each has a number; `last` is its last position in the part.
 fn greatest_share(
     numbers: &[usize],
     placed: &[Placed],
