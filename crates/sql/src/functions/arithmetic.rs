@@ -114,7 +114,7 @@ pub(super) const NUMBERS: &[Definition] = &[
     scalar(">>(int8, int4) int8", |_, v| Ok(Value::Int8(v[0].int8().wrapping_shr(v[1].int4() as u32)))),
 ];
 
-/// `smallint out of range` and its kin (22003).
+/// `smallint out of range` and the like (22003).
 pub(super) fn out_of_range(kind: &str) -> SqlError {
     SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, format!("{kind} out of range"))
 }

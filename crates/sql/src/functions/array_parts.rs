@@ -132,7 +132,7 @@ fn ranges(array: &ArrayValue, lowers: &[Option<i32>], uppers: &[Option<i32>]) ->
         .collect()
 }
 
-/// A list grows as far as the slice goes, with NULLs between.
+/// A list grows up to the end of the slice, with NULLs between.
 fn with_list_slice(
     array: &ArrayValue,
     own: Dimension,

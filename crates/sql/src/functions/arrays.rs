@@ -112,7 +112,7 @@ fn incompatible(detail: &str) -> SqlError {
     subscript_error("cannot concatenate incompatible arrays").with_detail(detail)
 }
 
-/// Arrays one behind the other, or one as a further element of the other.
+/// Arrays one after the other, or one as a further element of the other.
 fn concatenate(v: &[Value]) -> Result<Value> {
     let (Value::Array(left), Value::Array(right)) = (&v[0], &v[1]) else {
         return Ok(if v[0].is_null() { v[1].clone() } else { v[0].clone() });

@@ -106,7 +106,7 @@ fn overlay(v: &[Value], count: i32) -> Result<Value> {
     Ok(Value::text(format!("{}{new}{}", part(bits, 1, Some(from - 1))?, part(bits, behind, None)?)))
 }
 
-/// The place that the second argument says.
+/// The place that the second argument names.
 fn place(v: &[Value]) -> Result<usize> {
     let (length, at) = (v[0].str().len(), v[1].int4());
     usize::try_from(at).ok().filter(|at| *at < length).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! What an entry of the function tables is.
+//! Definition of an entry of the function tables.
 //!
 //! Entries are written as signatures in SQL's words, `"substr(text, int4) text"`, and parsed once.
 
@@ -24,7 +24,7 @@ pub type WindowFunction = fn(&mut dyn WindowPartition, usize) -> Result<Value>;
 pub struct FunctionContext<'a> {
     /// The session.
     pub environment: &'a mut dyn Environment,
-    /// The types of the arguments, after coercion: what stands for `anyelement` is decided.
+    /// The types of the arguments, after coercion: the type of `anyelement` is decided.
     pub argument_types: &'a [Type],
     /// The type of the result.
     pub result_type: Type,
@@ -65,7 +65,7 @@ pub trait Accumulator: Send + Any {
     /// Takes one row in. A strict aggregate is never given NULL.
     fn accumulate(&mut self, context: &mut FunctionContext<'_>, arguments: &[Value]) -> Result<()>;
 
-    /// Takes in what another state of the same aggregate has accumulated; the other's rows come after this one's.
+    /// Merges another state of the same aggregate; the other's rows follow this one's.
     fn merge(&mut self, other: Box<dyn Accumulator>) -> Result<()>;
 
     /// The result so far; may be called several times. An ordered-set aggregate is given its direct arguments.
@@ -75,7 +75,7 @@ pub trait Accumulator: Send + Any {
     fn size(&self) -> usize;
 }
 
-/// Another state of the same aggregate, as what it is.
+/// Another state of the same aggregate, as its concrete type.
 pub fn same_state<T: Accumulator>(other: Box<dyn Accumulator>) -> Result<T> {
     let any: Box<dyn Any> = other;
     match any.downcast::<T>() {
@@ -259,7 +259,7 @@ impl Definition {
         self
     }
 
-    /// An aggregate that takes rows in an order, with direct arguments.
+    /// An aggregate that reads rows in an order, with direct arguments.
     pub const fn ordered_set(mut self, aggregate: AggregateKind) -> Definition {
         if let FunctionKind::Aggregate { start, .. } = self.kind {
             self.kind = FunctionKind::Aggregate { kind: aggregate, start };
@@ -270,7 +270,7 @@ impl Definition {
     /// The entry that the signature describes.
     ///
     /// # Panics
-    /// If the signature is not well-formed: a fault of the table's, which every test finds.
+    /// If the signature is not well-formed: a fault in the table, which every test finds.
     pub(crate) fn parse(self) -> Function {
         let malformed = || -> ! { panic!("malformed signature: {}", self.signature) };
         let Some((name, rest)) = self.signature.split_once('(') else { malformed() };

@@ -307,7 +307,7 @@ fn width_bucket_in_array(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Val
 
 /// Trigonometry in degrees, exact where a result is 0, 0.5 or 1.
 ///
-/// Source: PostgreSQL 15, `float.c`: `sind_q1`, `cosd_q1` and their kin.
+/// Source: PostgreSQL 15, `float.c`: `sind_q1`, `cosd_q1` and the like.
 mod degrees {
     use super::RADIANS_PER_DEGREE;
 

@@ -1,14 +1,14 @@
 //! Operators, scalar functions, aggregates, window functions and set-returning functions, as tables of signatures.
 //!
 //! ```text
-//! definition   an entry: name, arguments, result, strictness, volatility, and the code behind it
-//! registry     all entries by name                      resolve   which of several overloads a call means
+//! definition   an entry: name, arguments, result, strictness, volatility, and the code
+//! registry     all entries by name                      resolve   the choice among overloads
 //! comparison, arithmetic, moments, json, sets, …      the entries themselves, by subject
 //! aggregates, windows                                 state machines, and functions of partitions
 //! ```
 //!
-//! Invariants: an entry is called with values of exactly the types that [`resolve`] answered, and a strict one never
-//! with NULL: a thread that evaluates answers NULL itself. Entries live as long as the process.
+//! Invariants: an entry is called with values of exactly the types that [`resolve`] returned, and a strict one never
+//! with NULL: the evaluator returns NULL itself. Entries live as long as the process.
 
 mod advisory;
 mod aggregates;

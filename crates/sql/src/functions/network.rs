@@ -137,7 +137,7 @@ fn merge(_: &mut super::FunctionContext<'_>, values: &[Value]) -> Result<Value> 
     Ok(Network { bits: left.bits.min(right.bits).min(common), ..left }.network().value())
 }
 
-/// Without what the mask does not reach: octets of IPv4, groups of IPv6.
+/// The address without the parts that the mask does not reach: octets of IPv4, groups of IPv6.
 fn abbreviated(network: Network) -> String {
     if network.is_v6 {
         return format!("{}/{}", abbreviated_v6(network), network.bits);

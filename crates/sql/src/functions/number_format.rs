@@ -22,7 +22,7 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     scalar("to_number(text, text) numeric", to_number).stable(),
 ];
 
-/// No float has more digits behind the point; what follows are zeros.
+/// Maximum number of a float's digits after the point; zeros follow.
 const MAX_FLOAT_DIGITS: usize = 1074;
 
 fn number_of(value: &Value) -> Result<Numeric> {
@@ -95,7 +95,7 @@ fn to_char(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
     Ok(Value::text(write(&template, is_negative, Some(&text), behind)?))
 }
 
-/// `NaN` where the digits before the point would stand.
+/// `NaN` where the digits before the point would be.
 fn not_a_number(template: &Template) -> String {
     let is_zero = |at: usize| template.first_zero.is_some_and(|first| at >= first);
     let padding: String = (3..template.before).map(|at| if is_zero(at - 3) { '0' } else { ' ' }).collect();

@@ -1,4 +1,4 @@
-//! `to_number`: the digits of a text that stand where a template has digits.
+//! `to_number`: the digits of a text at the positions where a template has digits.
 //!
 //! Invariant: the number has no more digits before the point than the template (22003).
 //!
@@ -40,7 +40,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Skips up to so many characters that belong to no number.
+    /// Skips up to this many characters that belong to no number.
     fn skip_others(&mut self, count: usize) {
         for _ in 0..count {
             match self.next() {
@@ -101,7 +101,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// A place of a digit, or of the point: a sign before the number, a digit or the point, a sign behind the number.
+    /// A place of a digit, or of the point: a sign before the number, a digit or the point, a sign after the number.
     fn digit(&mut self, is_digit: bool) {
         if self.next() == Some(b' ') {
             self.at += 1;
@@ -136,7 +136,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `S` stands behind the last digit; `MI` and its kin anywhere.
+    /// `S` is after the last digit; `MI` and the like anywhere.
     fn sign_behind(&mut self, is_read: bool) {
         if self.template.has_sign {
             let follows = self.text.get(self.at + 1).is_some_and(|byte| !byte.is_ascii_digit());

@@ -1,11 +1,11 @@
-//! Templates of `to_char` and `to_number`: what they consist of, and what their parts mean together.
+//! Templates of `to_char` and `to_number`: their parts, and the format that these mean together.
 //!
 //! Source: PostgreSQL 15, `formatting.c`: `NUM_keywords`, `parse_format`, `NUMDesc_prepare`.
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::interrupt;
 
-/// The patterns, those that others begin with behind those others.
+/// The patterns; one that is a prefix of others follows them.
 const PATTERNS: [&str; 20] = [
     "EEEE", "FM", "MI", "PL", "PR", "RN", "SG", "SP", "TH", "S", "V", "L", "D", "G", "B", "C", ".", ",", "9",
     "0",
@@ -40,7 +40,7 @@ pub(super) enum Node {
     Roman(bool),
     /// `L`: the currency sign is a blank
     Currency,
-    /// Text that stands for itself.
+    /// Text that is copied.
     Text(String),
 }
 
@@ -59,13 +59,13 @@ pub(super) struct Template {
     pub has_shift: bool,
     /// `B` before any digit.
     is_blank: bool,
-    /// Digits before and behind the point, and those that V shifts by.
+    /// Digits before and after the point, and those that V shifts by.
     pub before: usize,
     pub behind: usize,
     pub shift: usize,
     /// The first digit before the point that is a zero.
     pub first_zero: Option<usize>,
-    /// The last zero behind the point.
+    /// The last zero after the point.
     pub last_zero: usize,
 }
 
@@ -73,7 +73,7 @@ fn invalid(message: impl Into<String>) -> SqlError {
     SqlError::new(SqlState::SYNTAX_ERROR, message)
 }
 
-/// A text up to the closing quote, and what follows; a backslash stands before a character that is meant itself.
+/// A text up to the closing quote, and the rest; a backslash precedes a literal character.
 fn quoted(text: &str) -> (String, &str) {
     let mut inside = String::new();
     let mut characters = text.char_indices();
@@ -121,7 +121,7 @@ impl Template {
         Ok(template)
     }
 
-    /// Adds a pattern, if it may stand behind those before it.
+    /// Adds a pattern, if it may follow those before it.
     fn add(&mut self, pattern: &str, is_upper: bool) -> Result<()> {
         self.check(pattern)?;
         match pattern {

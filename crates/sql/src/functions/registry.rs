@@ -1,4 +1,7 @@
 //! All functions and operators by name.
+//!
+//! The tables are constants of the modules that implement them; they are parsed and indexed once, when the first name is
+//! looked up.
 
 use std::sync::LazyLock;
 

@@ -1,8 +1,8 @@
-//! Which of several overloads a call means, by PostgreSQL's rules.
+//! Resolution of overloads: the entry that a call means, by PostgreSQL's rules.
 //!
-//! The rules: an exact match wins; otherwise, among the candidates that the arguments can be coerced to implicitly, those
-//! with the most exact matches, then those with the most exact or preferred types, then those that suit the category
-//! that unknown literals are guessed to have; at last unknown literals take the type of the others.
+//! The rules: an exact match wins; otherwise, among the candidates that the arguments can be coerced to implicitly,
+//! those with the most exact matches, then those with the most exact or preferred types, then those that suit the
+//! category that unknown literals are guessed to have; finally, unknown literals get the type of the others.
 //!
 //! Source: PostgreSQL 15, "Type Conversion" (chapter 10), `parse_func.c` and `parse_oper.c`.
 
@@ -31,8 +31,8 @@ pub struct Resolved {
     pub arguments: Vec<Type>,
     /// The type of the result, or of a row.
     pub result: Type,
-    /// From which argument on the values are put into one array before the call. (Variadic `any` functions get theirs
-    /// one by one.)
+    /// The first argument from which on the values are put into one array before the call. (Variadic `any` functions
+    /// get theirs one by one.)
     pub packs_from: Option<usize>,
     /// Number of last arguments that are left out and take their defaults (`Function::defaults`).
     pub defaults: usize,
@@ -175,8 +175,8 @@ fn finish(candidate: &Candidate, actual: &[Type]) -> Option<Resolved> {
     })
 }
 
-/// Puts the arguments of a call with names in the entry's order: for each declared argument, which one of the call's
-/// it is, or none for a default.
+/// Puts the arguments of a call with names in the entry's order: for each declared argument, the position of the call's
+/// argument, or `None` for a default.
 pub fn order_named(function: &Function, positional: usize, names: &[&str]) -> Option<Vec<Option<usize>>> {
     let declared = function.arguments.len();
     if positional + names.len() > declared {
@@ -207,7 +207,7 @@ pub fn resolve_operator_with(
     right: Type,
     others: &[&'static Function],
 ) -> Result<Resolved> {
-    // A literal takes the other operand's type if there is an operator over two of that type.
+    // A literal gets the other operand's type if there is an operator over two of that type.
     let (exact_left, exact_right) = match (left, right) {
         (Type::Unknown, known) if known != Type::Unknown => (known, known),
         (known, Type::Unknown) if known != Type::Unknown => (known, known),

@@ -64,7 +64,8 @@ fn no_direct_call() -> SqlError {
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 fn sleep(context: &mut FunctionContext<'_>, arguments: &[Value]) -> Result<Value> {
-    // What is no duration: negative ones and NaN do not sleep, infinity as long as the statement may.
+    // Values that are no duration: negative ones and NaN do not sleep, infinity sleeps as long as the statement may
+    // run.
     let seconds = arguments[0].float8();
     let duration =
         if seconds > 0.0 { Duration::try_from_secs_f64(seconds).ok() } else { Some(Duration::ZERO) };

@@ -2,7 +2,7 @@
 //! last arguments.
 //!
 //! Invariants: these entries are found by [`spreading`] only; a call without VARIADIC never reaches them. A NULL array
-//! makes the result NULL, but in `format`, where it stands for no arguments.
+//! makes the result NULL, but in `format`, where it means no arguments.
 
 use std::sync::LazyLock;
 
@@ -28,7 +28,7 @@ const DEFINITIONS: &[Definition] = &[
 static FUNCTIONS: LazyLock<Vec<Function>> =
     LazyLock::new(|| DEFINITIONS.iter().map(|it| it.parse()).collect());
 
-/// The entries with this name that take an array in place of their VARIADIC "any" arguments.
+/// The entries with this name that accept an array in place of their VARIADIC "any" arguments.
 pub fn spreading(name: &str) -> impl Iterator<Item = &'static Function> {
     FUNCTIONS.iter().filter(move |function| function.name == name)
 }

@@ -1,6 +1,7 @@
-//! What belongs to no other subject: types of values, identifiers, enums, and the standard's names for the current time.
+//! Functions that belong to no other subject: types of values, identifiers, enums, and the standard's names for the
+//! current time.
 //!
-//! Invariant: `current_timestamp` and its kin are words of the grammar in PostgreSQL; here the binder calls them by these
+//! Invariant: `current_timestamp` and the like are words of the grammar in PostgreSQL; here the binder calls them by these
 //! names.
 
 use super::definition::{Definition, FunctionContext, scalar};

@@ -23,7 +23,7 @@ pub(super) const AGGREGATES: &[Definition] = &[
     aggregate("jsonb_object_agg(any, any) jsonb", |c| collect(c, 2, jsonb_object)).nullable(),
 ];
 
-/// Makes the result of the rows, of which there is at least one; their arguments lie one behind the other.
+/// Makes the result of the rows, of which there is at least one; their arguments are one after the other.
 type Finish = fn(&mut FunctionContext<'_>, &[Value]) -> Result<Value>;
 
 /// All rows' arguments.
@@ -42,7 +42,7 @@ fn collect(context: &FunctionContext<'_>, width: usize, finish: Finish) -> Box<d
 
 impl Accumulator for Collected {
     fn accumulate(&mut self, context: &mut FunctionContext<'_>, arguments: &[Value]) -> Result<()> {
-        // string_agg skips NULL; the others keep it. Keys of objects are checked when their row comes.
+        // string_agg skips NULL; the others keep it. Keys of objects are checked when their row is added.
         let is_string = matches!(context.result_type, Type::Text | Type::Bytea);
         if is_string && arguments[0].is_null() {
             return Ok(());
@@ -96,7 +96,7 @@ fn accumulated_arrays(element: Type, values: &[Value]) -> Result<Value> {
     ArrayValue::nest(element, values).map(Value::array)
 }
 
-/// The delimiter of a row stands before its text, so that of the first row is not used.
+/// The delimiter of a row is before its text, so that of the first row is not used.
 fn joined_text(_: &mut FunctionContext<'_>, values: &[Value]) -> Result<Value> {
     let mut joined = String::new();
     for (at, row) in values.chunks(2).enumerate() {

@@ -1,4 +1,4 @@
-//! Aggregates over merged states answer what they answer over all rows; the comparison with PostgreSQL is in
+//! Aggregates over merged states give the same results as over all rows; the comparison with PostgreSQL is in
 //! `tests/aggregates.rs`.
 
 use crate::functions::definition::{Accumulator, FunctionContext, FunctionKind};

@@ -25,8 +25,8 @@ fn set_path(context: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
     with_path(&v[0], &v[1], subscripts(&v[2], "jsonb")?, begins_with_index, context.environment)
 }
 
-/// A document with a part replaced. `begins_with_index`: whether the first step is an integer, which decides what a document
-/// that is NULL becomes.
+/// A document with a part replaced. `begins_with_index`: true if the first step is an integer, which decides the kind
+/// of document that NULL becomes.
 pub(crate) fn with_path(
     document: &Value,
     new: &Value,
@@ -53,7 +53,7 @@ pub(crate) fn with_path(
     composed_jsonb(document)
 }
 
-/// Replaces what the steps from `level` on lead to.
+/// Replaces the value that the steps from `level` on lead to.
 fn replace(
     part: &mut Jsonb,
     steps: &[&str],
@@ -97,7 +97,7 @@ fn replace(
     })
 }
 
-/// A value inside of what the steps lead through.
+/// A value nested in the containers that the steps name.
 fn created(steps: &[&str], new: Jsonb, environment: &mut dyn Environment) -> Result<Jsonb> {
     let mut value = new;
     for step in steps.iter().rev() {

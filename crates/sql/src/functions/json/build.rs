@@ -289,7 +289,7 @@ fn change(v: &[Value], change: Change) -> Result<Value> {
     change_at(value, &path.values, 0, new, change).and_then(composed_jsonb)
 }
 
-/// `jsonb_set`, but what a NULL as the new value does is said by the last argument.
+/// `jsonb_set`, but the last argument decides the effect of NULL as the new value.
 fn set_lax(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
     let [target, path, new, create, treatment] = v else { return Ok(Value::Null) };
     if target.is_null() || path.is_null() || create.is_null() {

@@ -102,10 +102,10 @@ pub(super) fn elements(text: &str) -> Vec<&str> {
     }
 }
 
-/// The members of an object: keys without marks, values as they stand.
+/// The members of an object: keys without marks, values as they are written.
 ///
 /// # Errors
-/// As [`unquoted`].
+/// Same errors as [`unquoted`].
 pub(super) fn members(text: &str) -> Result<Vec<(String, &str)>> {
     let mut rest = text.trim_matches(blank);
     rest = rest.strip_prefix('{').unwrap_or(rest);
@@ -126,7 +126,7 @@ pub(super) fn members(text: &str) -> Result<Vec<(String, &str)>> {
 /// The member with this key; the last of several.
 ///
 /// # Errors
-/// As [`unquoted`].
+/// Same errors as [`unquoted`].
 pub(super) fn member<'t>(text: &'t str, key: &str) -> Result<Option<&'t str>> {
     if shape(text) != Shape::Object {
         return Ok(None);
@@ -147,7 +147,7 @@ pub(super) fn element(text: &str, at: i32) -> Option<&str> {
 /// A part as text: strings without their marks, `null` as nothing.
 ///
 /// # Errors
-/// As [`unquoted`].
+/// Same errors as [`unquoted`].
 pub(super) fn as_text(part: &str) -> Result<Value> {
     Ok(match shape(part) {
         Shape::Null => Value::Null,
@@ -159,7 +159,7 @@ pub(super) fn as_text(part: &str) -> Result<Value> {
 /// The document without members that are null, and without blanks.
 ///
 /// # Errors
-/// As [`unquoted`].
+/// Same errors as [`unquoted`].
 pub(super) fn without_nulls(text: &str, out: &mut String) -> Result<()> {
     match shape(text) {
         Shape::Object => {

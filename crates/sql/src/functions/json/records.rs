@@ -1,9 +1,9 @@
-//! Objects as rows of declared columns: `json_to_record`, `json_populate_recordset` and their kin.
+//! Objects as rows of declared columns: `json_to_record`, `json_populate_recordset` and the like.
 //!
-//! Calls stand in FROM. The binder adds a last argument, a record whose fields are the columns and whose values are
-//! their modifiers (`bind/json_rows.rs`); the functions that populate have the row to start from before the document.
+//! Calls are in FROM. The binder adds a last argument, a record whose fields are the columns and whose values are their
+//! modifiers (`bind/json_rows.rs`); the functions that populate have the row to start from before the document.
 //!
-//! Source: PostgreSQL 15, `jsonfuncs.c`, `populate_record_worker` and what it calls.
+//! Source: PostgreSQL 15, `jsonfuncs.c`, `populate_record_worker` and the functions that it calls.
 
 use std::sync::Arc;
 

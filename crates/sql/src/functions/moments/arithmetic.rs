@@ -183,7 +183,7 @@ fn timetz_plus(time: &Value, micros: i64) -> Value {
 
 /// The difference of two timestamps in years, months, days and time (`age`).
 pub(in crate::functions) fn age(later: i64, earlier: i64) -> Result<Interval> {
-    // PostgreSQL 15 takes infinity for the last microsecond that it can count.
+    // PostgreSQL 15 treats infinity as the last microsecond that it can count.
     if later == NEGATIVE_INFINITY || earlier == NEGATIVE_INFINITY {
         return Err(timestamp_out_of_range());
     }
@@ -199,7 +199,7 @@ pub(in crate::functions) fn age(later: i64, earlier: i64) -> Result<Interval> {
         days -= 1;
     }
     if days < 0 {
-        // The days of the month in which the earlier one lies.
+        // The days of the month that the earlier one is in.
         days += crate::types::datetime::days_in_month(from.year, from.month);
         months -= 1;
     }

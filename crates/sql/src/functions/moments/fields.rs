@@ -383,7 +383,7 @@ fn truncate_interval(unit: &str, interval: Interval) -> Result<Value> {
     }))
 }
 
-/// The start of the stretch of a length from an origin on that a timestamp lies in.
+/// The start of a timestamp's bin, among bins of a length that begin at an origin.
 fn bin(stride: Interval, micros: i64, origin: i64) -> Result<i64> {
     if is_infinite(micros) {
         return Ok(micros);

@@ -237,7 +237,7 @@ impl Moment {
         }
     }
 
-    /// PostgreSQL takes years, months and days for a date, whatever they are.
+    /// PostgreSQL treats years, months and days as a date, whatever they are.
     fn julian_of_interval(&self) -> i64 {
         let (month, year) = if self.month > 2 {
             (self.month + 1, self.year + 4800)
@@ -324,7 +324,7 @@ impl Moment {
     }
 }
 
-/// With leading zeros, behind the sign.
+/// With leading zeros, after the sign.
 fn padded(value: i64, width: usize) -> String {
     if value < 0 {
         format!("-{:0width$}", value.unsigned_abs(), width = width.saturating_sub(1))
@@ -333,7 +333,7 @@ fn padded(value: i64, width: usize) -> String {
     }
 }
 
-/// A sign takes a column of its own.
+/// A sign has a column of its own.
 fn width_of(value: i64, width: usize) -> usize {
     if value < 0 { width + 1 } else { width }
 }

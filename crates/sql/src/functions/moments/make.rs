@@ -1,4 +1,4 @@
-//! The current time, dates and times of their parts, ages, time zones, and what else is neither arithmetic nor formatting.
+//! The current time, dates and times of their parts, ages, time zones, and all that is neither arithmetic nor formatting.
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::definition::{Definition, FunctionContext, scalar};
@@ -152,8 +152,7 @@ pub(in crate::functions) const FUNCTIONS: &[Definition] = &[
     scalar("overlaps(timetz, timetz, timetz, timetz) bool", |_, v| Ok(overlaps(v))).nullable(),
 ];
 
-/// Midnight of the current day, local.
-/// A local time in a zone as an instant. An abbreviation stands for what it meant there at the time.
+/// A local time in a zone as an instant. An abbreviation means its offset there at the time.
 fn local_in_zone(local: i64, name: &str) -> Result<i64> {
     match abbreviation(name.trim()) {
         Some(Abbreviation::InZone(zone, name)) => {
@@ -163,6 +162,7 @@ fn local_in_zone(local: i64, name: &str) -> Result<i64> {
     }
 }
 
+/// Midnight of the current day, local.
 fn today(context: &FunctionContext<'_>) -> Result<i64> {
     let local = utc_to_local(context.environment.transaction_start(), &context.formats().time_zone)?;
     Ok(local.div_euclid(DAY) * DAY)
@@ -262,7 +262,7 @@ fn shifted(micros: i64, interval: Interval, sign: i64) -> Result<i64> {
         .and_then(datetime::check_timestamp)
 }
 
-/// A `timetz` in the zone so many seconds east of Greenwich.
+/// A `timetz` in the zone this many seconds east of Greenwich.
 fn rezoned(value: &Value, east: i32) -> Value {
     let Value::Timetz(time, west) = *value else { return Value::Null };
     let moved = time + (i64::from(west) + i64::from(east)) * SECOND;

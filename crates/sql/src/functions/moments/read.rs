@@ -53,14 +53,14 @@ struct Moment {
     digits: Option<i32>,
 }
 
-/// By which calendar a template's fields tell a day.
+/// The calendar by which a template's fields name a day.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Calendar {
     Gregorian,
     IsoWeek,
 }
 
-/// The fields that were read. As in PostgreSQL, zero is as good as nothing.
+/// The fields that were read. As in PostgreSQL, zero means that a field is missing.
 #[derive(Default)]
 struct Parts {
     calendar: Option<Calendar>,
@@ -109,7 +109,7 @@ fn set(field: &Field, part: &mut i32, value: i32) -> Result<()> {
     Ok(())
 }
 
-/// Days since 2000-01-01 of a day that may lie beyond its month.
+/// Days since 2000-01-01 of a day that may be beyond its month.
 fn days_of(year: i32, month: i32, day: i32) -> i64 {
     days_from_civil(year, month, 1) + i64::from(day) - 1
 }
@@ -119,7 +119,7 @@ impl Parts {
         let mut parts = Parts::default();
         let mut source = Source { rest: text };
         let nodes = parse(template)?;
-        // How many characters were passed over that the template does not ask for.
+        // Number of characters skipped that the template does not ask for.
         let (mut extra, mut is_fixed) = (0i64, false);
         for (at, node) in nodes.iter().enumerate() {
             interrupt::step()?;
@@ -363,7 +363,7 @@ impl Parts {
     /// Days since 2000-01-01.
     fn days(&mut self, text: &str) -> Result<i64> {
         let (mut year, mut month, mut day) = (self.astronomical_year(text)?, 1, 1);
-        // Which of year, month and day are known.
+        // The known ones of year, month and day.
         let mut known = (self.year != 0 || self.century != 0, false, false);
         if self.julian != 0 {
             (year, month, day) = civil_from_days(i64::from(self.julian) - i64::from(JULIAN_EPOCH));

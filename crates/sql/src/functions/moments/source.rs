@@ -38,7 +38,7 @@ impl<'t> Source<'t> {
         self.rest = characters.as_str();
     }
 
-    /// A number of exactly so many characters, or of as many digits as there are; and how many bytes it was.
+    /// A number of exactly this many characters, or of as many digits as there are; and its length in bytes.
     pub fn number(&mut self, field: &Field, width: Option<usize>) -> Result<(i32, usize)> {
         let before = self.rest.len();
         self.skip_blanks();

@@ -29,7 +29,7 @@ impl Node {
     }
 }
 
-/// A keyword with what stands around it.
+/// A keyword with its prefixes and suffixes.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Field {
     /// The keyword in upper case.
@@ -62,7 +62,7 @@ const KEYWORDS: &[&str] = &[
 /// Keywords whose letters may also be capitalized.
 const NAMES: &[&str] = &["DAY", "DY", "MONTH", "MON"];
 
-/// Keywords that stand for other than digits.
+/// Keywords for text other than digits.
 const NO_DIGITS: &[&str] = &[
     "A.D.", "A.M.", "AD", "AM", "B.C.", "BC", "DAY", "DY", "MONTH", "MON", "OF", "P.M.", "PM", "RM", "TZH",
     "TZ",

@@ -1,9 +1,9 @@
-//! Which types polymorphic arguments stand for, and the common type of several values.
+//! Polymorphic types: the types that polymorphic arguments represent, and the common type of several values.
 
 use crate::types::cast::{CastContext, can_coerce};
 use crate::types::{Category, Type};
 
-/// Replaces polymorphic types by what the actual arguments decide; none if they contradict each other.
+/// Replaces polymorphic types by the types that the actual arguments decide; `None` if these contradict each other.
 pub fn polymorphic(declared: &[Type], actual: &[Type], result: Type) -> Option<(Vec<Type>, Type)> {
     if !declared.iter().any(|kind| kind.is_polymorphic() || *kind == Type::Any) && !result.is_polymorphic() {
         return Some((declared.to_vec(), result));

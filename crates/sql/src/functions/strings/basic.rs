@@ -120,7 +120,7 @@ fn among(set: &Value) -> impl Fn(char) -> bool + '_ {
     move |character| hashed.as_ref().map_or_else(|| set.contains(character), |it| it.contains(&character))
 }
 
-/// The part from the `from`-th character (from 1, may lie before the text) with at most `length` characters.
+/// The part from the `from`-th character (from 1, may be before the text) with at most `length` characters.
 pub(super) fn part(text: &str, from: i32, length: Option<i32>) -> Result<&str> {
     let end = match length {
         Some(length) if length < 0 => {

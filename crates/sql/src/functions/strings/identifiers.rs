@@ -51,7 +51,7 @@ fn parse_ident(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
     Ok(Value::array(ArrayValue::list(Type::Text, names)))
 }
 
-/// A quoted name without its quotes, and what is behind it.
+/// A quoted name without its quotes, and the rest of the text.
 fn quoted_name(text: &str) -> Option<(String, &str)> {
     let mut name = String::new();
     let mut rest = text;

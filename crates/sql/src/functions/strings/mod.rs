@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! basic      length, case, parts, padding, trimming      bytes     the same of byte strings, encodings, digests
-//! search     LIKE and its kin                            pattern   POSIX regular expressions and SIMILAR TO
+//! search     LIKE and ILIKE                              pattern   POSIX regular expressions and SIMILAR TO
 //! regexp     functions over regular expressions          compose   concat, format, quoting, arrays of texts
 //! identifiers  parse_ident                           unicode   normalization forms
 //! ```

@@ -1,11 +1,11 @@
 //! POSIX advanced regular expressions, as PostgreSQL matches them.
 //!
 //! A pattern is read to a syntax tree (`parse`). The linear-time matcher of the crate `regex` finds where it may match
-//! (`linear`); that is all that `~` needs of a pattern without look-around and back-references. Which of several matches
-//! counts, and what its groups capture, follows PostgreSQL's rules, which differ from Perl's: a whole branch has one
-//! preference, and alternatives prefer the longest match (`tree`, `matcher`). Automata that work as texts are matched answer that in
-//! time proportional to the text for each node of the tree (`automaton`, `context`); back-references may need many attempts, and
-//! every step polls for cancellation.
+//! (`linear`); `~` needs no more of a pattern without look-around and back-references. Which of several matches counts,
+//! and what its groups capture, follows PostgreSQL's rules, which differ from Perl's: a whole branch has one
+//! preference, and alternatives prefer the longest match (`tree`, `matcher`). Automata that work as texts are matched
+//! answer that in time proportional to the text for each node of the tree (`automaton`, `context`); back-references may
+//! need many attempts, and every step polls for cancellation.
 //!
 //! Invariants: a pattern that is not valid in PostgreSQL is 2201B. Compiled patterns are kept for each thread.
 

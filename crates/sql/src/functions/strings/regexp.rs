@@ -80,7 +80,7 @@ fn substring_similar(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> 
     first_part(&*compile(pattern.str(), Flags::default())?, v[0].str())
 }
 
-/// The flags of a function that does not take `g`.
+/// The flags of a function that does not accept `g`.
 fn single_flags(value: Option<&Value>, function: &str) -> Result<Flags> {
     let flags = value.map_or(Ok(Flags::default()), |value| Flags::parse(value.str()))?;
     if flags.is_global {
@@ -152,7 +152,7 @@ fn at_least(value: &Value, least: i32, name: &str) -> Result<usize> {
     Ok(found as usize)
 }
 
-/// The byte at which the `start`-th character stands.
+/// The byte at which the `start`-th character begins.
 fn start_of(text: &str, start: usize) -> usize {
     text.char_indices().nth(start - 1).map_or(text.len(), |(at, _)| at)
 }
@@ -193,8 +193,8 @@ fn replace(
     Ok(Value::text(made))
 }
 
-/// All matches from a byte on; `^` still means the start of the whole text. Behind an empty match the search goes on one
-/// character later, so that an empty match may follow another match at once.
+/// All matches from a byte on; `^` still means the start of the whole text. After an empty match the search continues
+/// one character later, so that an empty match may follow another match at once.
 fn matches_from<'t>(
     program: &'t Program,
     text: &'t str,
@@ -238,7 +238,7 @@ fn expand(replacement: &str, found: &Found, text: &str, out: &mut String) {
     }
 }
 
-/// The parts between matches; empty matches at the ends and behind other matches do not split.
+/// The parts between matches; empty matches at the ends and after other matches do not split.
 fn split<'t>(v: &'t [Value], function: &str) -> Result<Vec<&'t str>> {
     let text = v[0].str();
     let regex = compile(v[1].str(), single_flags(v.get(2), function)?)?;

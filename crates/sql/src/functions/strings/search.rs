@@ -61,7 +61,7 @@ fn like_bytes(v: &[Value], is_negated: bool) -> Result<Value> {
     Ok(Value::Bool(found != is_negated))
 }
 
-/// Returns true if all of the text matches. After a mismatch it goes on behind the last `%`, one element later.
+/// Returns true if all of the text matches. After a mismatch it continues after the last `%`, one element later.
 fn matches<T: PartialEq>(
     text: &[T],
     pattern: &[T],

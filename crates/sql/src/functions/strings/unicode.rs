@@ -23,7 +23,7 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     }),
 ];
 
-/// The text of these characters, which may be far longer than what it was made of.
+/// The text of these characters, which may be far longer than its source.
 fn collected<I: Iterator<Item = char>>(
     context: &mut FunctionContext<'_>,
     characters: impl Fn() -> I,

@@ -16,7 +16,7 @@ pub(super) fn parts(context: &mut FunctionContext<'_>, v: &[Value]) -> Result<Op
         separator if separator.str().is_empty() => 1,
         separator => text.matches(separator.str()).count() + 1,
     };
-    // What a short part takes beside its bytes.
+    // Memory of a short part besides its bytes.
     let each = size_of::<Value>() + 16;
     context.environment.require_value(text.len() + count * each)?;
     let null = v.get(2).filter(|value| !value.is_null()).map(Value::str);

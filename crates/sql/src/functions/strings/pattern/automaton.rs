@@ -1,4 +1,4 @@
-//! Automata: what a part of a pattern matches, without regard to captures and preferences.
+//! Automata: they decide the texts that a part of a pattern matches, without regard to captures and preferences.
 //!
 //! A nondeterministic automaton is made of a part's language; its sets of states become the states of a deterministic one as
 //! texts are matched. Conditions on places (`^`, `\m`, look-around) are decided when a state is left: until then the state
@@ -25,7 +25,7 @@ const STATES_MAX: usize = 4_000;
 pub(super) enum Language {
     Set(usize),
     Constraint(Constraint),
-    /// One after the other; none: the empty text.
+    /// One after the other; if there are none, the empty text.
     Sequence(Vec<Rc<Language>>),
     Either(Vec<Rc<Language>>),
     Repeated(Rc<Language>, u32, u32),
@@ -71,7 +71,7 @@ pub(super) trait Place {
     fn holds(&mut self, constraint: Constraint) -> bool;
 }
 
-/// A deterministic state behind its conditions.
+/// A deterministic state after its conditions were decided.
 #[derive(Debug)]
 pub(super) struct Resolved {
     /// The instructions that consume a character.
@@ -147,7 +147,7 @@ impl Automaton {
         Ok(self.instructions.len() as u32 - 1)
     }
 
-    /// Adds what matches a language and goes on at `next`.
+    /// Adds instructions that match a language and continue at `next`.
     fn add(&mut self, language: &Language, next: u32, limit: usize) -> Result<u32, Reason> {
         match language {
             Language::Set(set) => self.push(Instruction::Set(*set, next), limit),
@@ -254,7 +254,7 @@ impl Automaton {
         found.into()
     }
 
-    /// The state behind its conditions, by number.
+    /// The number of the state after its conditions were decided.
     pub fn resolve(&mut self, state: u32, place: &mut impl Place) -> u32 {
         if self.constraints.is_empty()
             && let Some(&resolved) = self.known.plain.get(state as usize)
@@ -302,7 +302,7 @@ impl Automaton {
         &self.known.all_resolved[number as usize]
     }
 
-    /// The state behind a character of this color. `is_in`: whether the color belongs to a set.
+    /// The next state after a character of this color. `is_in`: true if the color belongs to a set.
     pub fn step(&mut self, resolved: u32, color: u32, is_in: impl Fn(usize) -> bool) -> u32 {
         let known = &self.known.all_resolved[resolved as usize];
         if let Some(&next) = known.next.get(color as usize)

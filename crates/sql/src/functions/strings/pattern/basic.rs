@@ -1,15 +1,15 @@
-//! Basic regular expressions, where most characters are special only behind a backslash.
+//! Basic regular expressions, where most characters are special only after a backslash.
 
 use super::parse::{Reader, Reason};
 use super::syntax::{Atom, Constraint, Piece, Preference, UNBOUNDED};
 
 impl Reader {
-    /// An atom and its quantifier. `is_first`: nothing comes before it in the expression or in its parentheses.
+    /// An atom and its quantifier. `is_first`: nothing precedes it in the expression or in its parentheses.
     pub(super) fn basic_piece(&mut self, is_first: bool) -> Result<Piece, Reason> {
         let atom = self.basic_atom(is_first)?;
         self.skip();
         if matches!(atom, Atom::Constraint(Constraint::TextStart | Constraint::LineStart)) {
-            // A star behind the anchor stands for itself.
+            // A star after the anchor is an ordinary character.
             return Ok(Piece { atom, min: 1, max: 1, prefers: None });
         }
         if self.accept("\\{") {

@@ -11,7 +11,7 @@ use regex::Regex;
 pub(super) struct CharSet {
     /// Sorted, without overlaps.
     ranges: Vec<(char, char)>,
-    /// Classes in the syntax of the crate `regex`, as they stand between brackets.
+    /// Classes in the syntax of the crate `regex`, as they are written between brackets.
     classes: Vec<&'static str>,
     pub is_negated: bool,
     /// True if a newline is excluded, whatever else holds.

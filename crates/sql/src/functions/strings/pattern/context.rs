@@ -51,7 +51,7 @@ impl Colors {
     }
 }
 
-/// `(?=…)` and its kin, with what is known of it at the places of a text.
+/// `(?=…)` and the other look-arounds, with their known results at the places of a text.
 #[derive(Debug)]
 pub(super) struct Lookout {
     pub automaton: Automaton,

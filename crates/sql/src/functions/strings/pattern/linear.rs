@@ -1,7 +1,7 @@
 //! Patterns in the syntax of the crate `regex`, which matches in linear time.
 //!
-//! Invariant: the crate's pattern matches wherever the pattern does. It also matches elsewhere if there are back-references,
-//! which stand for any text, or look-around, which is left out.
+//! Invariant: the crate's pattern matches wherever the pattern does. It also matches elsewhere if there are
+//! back-references, which match any text there, or look-around, which is left out.
 
 use std::fmt::Write;
 

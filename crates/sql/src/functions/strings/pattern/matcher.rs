@@ -83,8 +83,8 @@ impl Matcher<'_, '_> {
         self.context.text[begin..end].chars().count()
     }
 
-    /// Divides what a node matches among its parts. The caller knows that the node's automaton matches it; false if
-    /// back-references do not.
+    /// Divides the match of a node among its parts. The caller knows that the node's automaton matches; returns false
+    /// if back-references do not.
     fn divide(&mut self, node: &Node, begin: usize, end: usize) -> Result<bool> {
         crate::stack::grow(|| {
             let is_matched = match &node.operation {

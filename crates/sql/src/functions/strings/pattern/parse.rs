@@ -545,7 +545,7 @@ impl Reader {
         }
     }
 
-    /// The name behind the character that stands here, up to `end`.
+    /// The name after the current character, up to `end`.
     fn until(&mut self, end: &str) -> Result<String, Reason> {
         self.at += 1;
         let mut name = String::new();

@@ -89,7 +89,7 @@ impl Program {
         let mut builder = Builder::default();
         let root = builder.alternatives(&parsed.root);
         let mut total = 0;
-        // Refuses what is too large before it matches anything.
+        // Refuses a pattern that is too large before it matches anything.
         let whole = Automaton::new(&root.language, false, &mut total)?;
         let mut automata: Vec<Option<Automaton>> = Vec::new();
         automata.resize_with(builder.nodes, || None);
@@ -125,7 +125,7 @@ impl Program {
         }
     }
 
-    /// The first match that begins at a byte or behind it, with its groups.
+    /// The first match that begins at a byte or after it, with its groups.
     pub fn captures_at(&self, text: &str, from: usize) -> Result<Option<Found>> {
         self.find(text, from, self.groups > 0)
     }

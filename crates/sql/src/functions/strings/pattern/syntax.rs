@@ -50,7 +50,7 @@ pub(super) enum Constraint {
     WordEnd,
     WordBoundary,
     NoWordBoundary,
-    /// `(?=…)` and its kin, by number.
+    /// `(?=…)` and the other look-arounds, by number.
     Look(usize),
 }
 

@@ -1,4 +1,4 @@
-//! POSIX patterns: what they match, and which are refused.
+//! POSIX patterns: their matches, and refused patterns.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,9 +1,9 @@
-//! How a match is divided among the parts of its pattern.
+//! The tree by which a match is divided among the parts of its pattern.
 //!
-//! PostgreSQL decides about a match from the outside in: the whole pattern prefers its longest or its shortest match, as its
-//! first part with a preference does, and an alternative always prefers the longest; then the first part takes what it
-//! prefers of that match, and the rest follows. A tree has nodes only where that matters: at captures, at back-references
-//! and where preferences clash. All else is a leaf, whose automaton is enough.
+//! PostgreSQL decides about a match from the outside in: the whole pattern prefers its longest or its shortest match,
+//! as its first part with a preference does, and an alternative always prefers the longest; then the first part matches
+//! as much or as little of it as it prefers, and the rest follows. A tree has nodes only where that matters: at
+//! captures, at back-references and where preferences clash. All else is a leaf, whose automaton is enough.
 
 use std::rc::Rc;
 
