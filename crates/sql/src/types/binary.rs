@@ -17,7 +17,7 @@ const JSONB_VERSION: u8 = 1;
 /// The length of NULL in arrays and records.
 const NULL_LENGTH: i32 = -1;
 
-/// Appends a value in binary format. NULL has none: callers treat it before.
+/// Appends a value in binary format. NULL has none: callers handle it before.
 pub fn to_binary(environment: &dyn Environment, kind: Type, value: &Value, out: &mut Vec<u8>) -> Result<()> {
     match value {
         Value::Null | Value::Void => {}

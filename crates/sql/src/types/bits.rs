@@ -1,13 +1,13 @@
 //! Bit strings: texts of zeros and ones.
 //!
-//! Invariant: the order of such texts is PostgreSQL's of bit strings, bit by bit, and a prefix comes first.
+//! Invariant: the order of such texts is PostgreSQL's of bit strings, bit by bit, and a prefix is first.
 //!
 //! Source: PostgreSQL 15, `varbit.c`.
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::{Modifier, Type, Value};
 
-/// A text as a bit string: digits, perhaps behind `b` or `x`.
+/// A text as a bit string: digits, perhaps after `b` or `x`.
 ///
 /// # Errors
 /// 22P02.
@@ -72,7 +72,7 @@ pub(crate) fn fit(kind: Type, modifier: Modifier, bits: &str, is_explicit: bool)
     Ok(Value::text(format!("{:0<wanted$}", &bits[..wanted.min(bits.len())])))
 }
 
-/// The last bits of a number, as many as the modifier says; one without a modifier.
+/// The last bits of a number, as many as the modifier requires; one without a modifier.
 pub(crate) fn of_number(number: i64, modifier: Modifier) -> Value {
     let count = if modifier.is_none() { 1 } else { modifier.0.max(1) as u32 };
     let bit = |place: u32| if number >> place.min(63) & 1 == 1 { '1' } else { '0' };

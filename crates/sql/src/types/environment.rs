@@ -1,4 +1,4 @@
-//! What values and functions need of the session that they run in.
+//! The environment of values and functions: the services that they need of their session.
 //!
 //! The session implements [`Environment`]; this folder and `functions` know nothing else of it.
 
@@ -181,7 +181,7 @@ pub trait Environment {
         None
     }
 
-    /// The name of a user's type.
+    /// The name of a user-defined type.
     fn type_name(&self, _oid: u32) -> Option<String> {
         None
     }
@@ -204,8 +204,8 @@ pub trait Environment {
         Ok(())
     }
 
-    /// Has names of objects in literals mean what they mean along a path, for a definition of the catalog's. What they meant
-    /// before, to be given back.
+    /// Sets the path along which names of objects in literals are looked up, for a stored definition. Returns the
+    /// previous path, to be restored.
     fn look_up_along(&mut self, _path: Option<Vec<String>>) -> Option<Vec<String>> {
         None
     }
@@ -220,7 +220,7 @@ pub trait Environment {
         None
     }
 
-    /// Takes the check of a foreign key that does not hold for these values now, to be made later. Whether it does.
+    /// Defers the check of a foreign key that does not hold for these values now. Returns true if it is deferred.
     fn defer_check(&mut self, _key: DeferrableKey<'_>, _values: &[Value], _side: KeySide) -> bool {
         false
     }
@@ -256,17 +256,17 @@ pub trait Environment {
         Vec::new()
     }
 
-    /// `pg_cancel_backend` and, with `terminate`, `pg_terminate_backend`. Whether there is such a session.
+    /// `pg_cancel_backend` and, with `terminate`, `pg_terminate_backend`. Returns true if there is such a session.
     fn signal_backend(&mut self, _process_id: i32, _terminate: bool) -> Result<bool> {
         Err(no_session("pg_cancel_backend"))
     }
 
-    /// `pg_advisory_lock` and its kin. `wait`: until it is free; else whether it was free.
+    /// `pg_advisory_lock` and the like. With `wait`, waits until it is free; otherwise returns true if it was free.
     fn advisory_lock(&mut self, _lock: AdvisoryLock, _wait: bool) -> Result<bool> {
         Err(no_session("pg_advisory_lock"))
     }
 
-    /// `pg_advisory_unlock`. Whether the session held the lock.
+    /// `pg_advisory_unlock`. Returns true if the session held the lock.
     fn advisory_unlock(&mut self, _lock: AdvisoryLock) -> Result<bool> {
         Err(no_session("pg_advisory_unlock"))
     }
@@ -345,7 +345,7 @@ pub trait Environment {
         std::process::id() as i32
     }
 
-    /// Calls a function of a user's, within the statement that runs.
+    /// Calls a user-defined function, within the statement that runs.
     ///
     /// # Errors
     /// The function's.
@@ -353,7 +353,7 @@ pub trait Environment {
         Err(no_session("functions of users"))
     }
 
-    /// Calls a function of a user's for its rows.
+    /// Calls a user-defined function for its rows.
     ///
     /// # Errors
     /// The function's.
@@ -381,7 +381,7 @@ pub trait Environment {
         0
     }
 
-    /// Fires a trigger, within the statement that runs: the row that is to be written; none: it is left out.
+    /// Fires a trigger, within the statement that runs: returns the row that is to be written; `None` if it is skipped.
     ///
     /// # Errors
     /// The trigger's function's.
@@ -411,7 +411,7 @@ pub trait Environment {
     /// Makes sure, before it is made, that a value of this many bytes may be.
     ///
     /// # Errors
-    /// As [`Environment::note_value`].
+    /// Like [`Environment::note_value`].
     fn require_value(&mut self, _bytes: usize) -> Result<()> {
         Ok(())
     }

@@ -149,7 +149,7 @@ impl Interval {
     }
 }
 
-/// Rounds a scaled interval as PostgreSQL's `interval_mul` does: what a month lacks goes to days, then to time.
+/// Rounds a scaled interval as PostgreSQL's `interval_mul` does: fractions of a month are added to days, then to time.
 fn scale(months: f64, days: f64, micros: f64) -> Result<Interval> {
     let in_range =
         |value: f64| !value.is_nan() && value <= f64::from(i32::MAX) && value >= f64::from(i32::MIN);
@@ -250,7 +250,7 @@ const FIELD_NAMES: &[(i32, &str)] = &[
     (field::MINUTE | field::SECOND, "minute to second"),
 ];
 
-/// The bits of `year to month` and its kin.
+/// The bits of `year to month` and the like.
 pub fn fields_from_name(name: &str) -> Option<i32> {
     FIELD_NAMES.iter().find(|(_, known)| *known == name).map(|(fields, _)| *fields)
 }

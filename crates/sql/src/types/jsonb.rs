@@ -1,9 +1,10 @@
 //! `jsonb`: a JSON document as a tree.
 //!
 //! Invariants: the members of an object are sorted by the length of their keys and then by bytes, each key once (the
-//! last one written wins), which is PostgreSQL's order of output; numbers are `numeric`s without NaN and infinities.
-//! No value of SQL nests deeper than [`DEPTH_MAX`], whether it was read or composed: trees are copied, compared and dropped
-//! recursively. What recurs over them loops instead of using adapters of iterators, each of which lies on the stack once a level.
+//! last one written wins), which is PostgreSQL's order of output; numbers are `numeric`s without NaN and infinities. No
+//! value of SQL nests deeper than [`DEPTH_MAX`], whether it was read or composed: trees are copied, compared and
+//! dropped recursively. Recursive functions over them loop instead of using iterator adapters, each of which is on the
+//! stack once a level.
 
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};

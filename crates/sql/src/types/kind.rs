@@ -1,14 +1,14 @@
-//! What PostgreSQL calls a type: its oid, names, category, length and array.
+//! Types, as PostgreSQL names them: oid, names, category, length and array.
 //!
-//! Invariants: a type is `Copy` and small; modifiers (`varchar(10)`) lie beside it, in [`Modifier`]; two types are
-//! equal exactly if their oids are. Oids of built-in types are PostgreSQL's, because clients know them.
+//! Invariants: a type is `Copy` and small; modifiers (`varchar(10)`) are separate, in [`Modifier`]; two types are equal
+//! exactly if their oids are. Oids of built-in types are PostgreSQL's, because clients know them.
 
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
 
-/// The first oid that is given to objects of users; enum types lie above it.
+/// The first oid of user-defined objects; enum types are above it.
 pub const FIRST_USER_OID: u32 = 16384;
 
 /// First oid of row types: the row type of a relation, or the composite type of a catalog's entry, has this bit beside
@@ -98,7 +98,7 @@ macro_rules! types {
                 #[doc = concat!("`", $long, "`")]
                 $variant,
             )*
-            /// An enum of a user's, by its oid.
+            /// A user-defined enum, by its oid.
             Enum(u32),
             /// The rows of a relation or of a composite type, by the type's oid.
             Composite(u32),
@@ -307,7 +307,7 @@ impl Type {
         }
     }
 
-    /// The oid of a user's type, or of the elements' if it is an array.
+    /// The oid of a user-defined type, or of the elements' if it is an array.
     pub fn user_oid(self) -> Option<u32> {
         match self.element().unwrap_or(self) {
             Type::Enum(oid) | Type::Composite(oid) => Some(oid),
@@ -350,8 +350,8 @@ impl Type {
         )
     }
 
-    /// The built-in type with this name: `pg_type`'s (`int4`, `_int4`), SQL's (`integer`), with `[]` behind it for
-    /// an array. Names are compared as they stand: fold them before.
+    /// The built-in type with this name: `pg_type`'s (`int4`, `_int4`), SQL's (`integer`), with `[]` after it for an
+    /// array. Names are compared as they are: fold them before.
     pub fn from_name(name: &str) -> Option<Type> {
         if let Some(element) = name.strip_suffix("[]") {
             return Type::from_name(element)?.array();
@@ -399,7 +399,7 @@ impl Modifier {
         Modifier(((precision << 16) | (scale & 0x7ff)) + 4)
     }
 
-    /// The modifier of `time(digits)`, `timestamp(digits)` and their kin.
+    /// The modifier of `time(digits)`, `timestamp(digits)` and the like.
     pub const fn precision(digits: i32) -> Modifier {
         Modifier(digits)
     }

@@ -50,7 +50,7 @@ fn read(text: &str, (separator, every, width): (&str, usize, usize)) -> Option<V
     rest.trim_start_matches(is_blank).is_empty().then_some(numbers)
 }
 
-/// `%x` of C: blanks, a sign, `0x`, digits; the number and what stands behind it.
+/// `%x` of C: blanks, a sign, `0x`, digits; the number and the text after it.
 fn hexadecimal(text: &str, width: usize) -> Option<(i64, &str)> {
     let text = text.trim_start_matches(is_blank);
     let window = text.bytes().take(width).take_while(u8::is_ascii).count();
@@ -63,7 +63,7 @@ fn hexadecimal(text: &str, width: usize) -> Option<(i64, &str)> {
     if count == 0 {
         return None;
     }
-    // What has too many digits is no byte either way.
+    // A number with too many digits is no byte either way.
     let number = i64::from_str_radix(&digits[..count], 16).unwrap_or(i64::MAX);
     let read = window.len() - digits.len() + count;
     Some((if window.starts_with('-') { -number } else { number }, &text[read..]))

@@ -3,7 +3,7 @@
 //! ```text
 //! kind         Type, Modifier, Category              value        Value: one value of any type, its order and hash
 //! numeric      exact decimals                        interval     months, days and microseconds
-//! array, record, jsonb   composite values            environment  what functions need of a session
+//! array, record, jsonb   composite values            environment  services of a session for functions
 //! network      addresses of networks
 //! datetime     the calendar and time zones           text, binary values as text or bytes and back
 //! cast         from type to type

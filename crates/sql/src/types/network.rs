@@ -3,7 +3,7 @@
 //! A value is kept as bytes that compare as PostgreSQL compares the values, so that indexes, sorts and hashes need no more:
 //!
 //! ```text
-//! inet, cidr   4 or 6 (the family) | the address with zeros behind the mask | bits of the mask | the address
+//! inet, cidr   4 or 6 (the family) | the address with zeros after the mask | bits of the mask | the address
 //! macaddr      6 bytes
 //! ```
 //!
@@ -51,7 +51,7 @@ impl Network {
         Network { address: address & self.all_ones(), ..self }
     }
 
-    /// With zeros behind the mask.
+    /// The address with zeros after the mask.
     pub fn network(self) -> Network {
         self.with_address(self.address & !self.host_mask())
     }
@@ -102,7 +102,7 @@ fn v4_text(octets: &[u8]) -> String {
     octets.iter().map(u8::to_string).collect::<Vec<_>>().join(".")
 }
 
-/// The longest run of zeros is left out. The last two groups behind six of zeros are an address of IPv4.
+/// The longest run of zeros is left out. The last two groups after six of zeros are an address of IPv4.
 fn v6_text(address: u128) -> String {
     let octets = address.to_be_bytes();
     if address >> 32 == 0 && address >> 16 != 0 {
@@ -140,7 +140,7 @@ pub fn network_from_text(text: &str, is_cidr: bool) -> Result<Value> {
     Ok(network.value())
 }
 
-/// The number behind the slash, which has no leading zeros in IPv6.
+/// The number after the slash, which has no leading zeros in IPv6.
 fn mask_bits(text: &str, is_v6: bool) -> Option<u8> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let is_padded = is_v6 && text.len() > 1 && text.starts_with('0');
@@ -217,7 +217,7 @@ pub fn text_of(kind: Type, bytes: &[u8]) -> Option<String> {
     })
 }
 
-/// Appends a value of one of these types in the binary format. Whether it is one.
+/// Appends a value of one of these types in the binary format. Returns true if it is one.
 pub fn write_binary(kind: Type, bytes: &[u8], out: &mut Vec<u8>) -> bool {
     if !matches!(kind, Type::Inet | Type::Cidr) {
         return false;

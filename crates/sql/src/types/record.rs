@@ -78,7 +78,7 @@ impl RecordValue {
     /// Converts it to a value.
     ///
     /// # Errors
-    /// 54001: more than 500 levels of rows lie in it.
+    /// 54001: more than 500 levels of rows are in it.
     pub fn composed(self) -> Result<Value> {
         if has_at_most_levels(&self.values, LEVELS_MAX) {
             return Ok(Value::Record(Arc::new(self)));

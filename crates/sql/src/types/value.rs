@@ -1,9 +1,10 @@
 //! One SQL value.
 //!
-//! Invariants: a value is 24 bytes and cheap to clone (shared data lies behind `Arc`s); it does not say whether it is
-//! `text`, `varchar` or `name`, which the type beside it says. Equality, order and hash agree, and are PostgreSQL's
-//! of the default B-tree operator class: NULL equals NULL and is above everything, NaN equals itself and is above
-//! every number, integers of different widths compare by value, -0 equals 0, `1.0` equals `1.00`, and trailing blanks of `char(n)` do not count.
+//! Invariants: a value is 24 bytes and cheap to clone (shared data is behind `Arc`s); it does not distinguish `text`,
+//! `varchar` and `name`, which the type beside it does. Equality, order and hash agree, and are PostgreSQL's of the
+//! default B-tree operator class: NULL equals NULL and is above everything, NaN equals itself and is above every
+//! number, integers of different widths compare by value, -0 equals 0, `1.0` equals `1.00`, and trailing blanks of
+//! `char(n)` do not count.
 
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
@@ -227,7 +228,7 @@ impl Value {
         }
     }
 
-    /// A function was given a value of a type that its signature excludes: a fault of the binder's.
+    /// A function was given a value of a type that its signature excludes: a fault in the binder.
     #[cold]
     fn mismatch(&self, wanted: &str) -> ! {
         panic!("the binder passed {self:?} where the signature asks for {wanted}")
@@ -273,7 +274,7 @@ pub fn compare_floats(left: f64, right: f64) -> Ordering {
     left.partial_cmp(&right).unwrap_or_else(|| left.is_nan().cmp(&right.is_nan()))
 }
 
-/// The instant that a `timetz` stands for: its time as if on one day, in UTC.
+/// The instant of a `timetz`: its time as if on one day, in UTC.
 fn timetz_instant(time: i64, zone: i32) -> i64 {
     time + i64::from(zone) * 1_000_000
 }

@@ -1,7 +1,7 @@
-//! Casts: which there are, whether they happen silently, and how they are done.
+//! Casts: a table of the existing ones, the contexts in which they apply, and their implementation.
 //!
 //! ```text
-//! numbers   integers, floats, numeric, boolean, oids       strings     text and its kin, lengths
+//! numbers   integers, floats, numeric, boolean, oids       strings     text types, lengths
 //! moments   dates, times and intervals                     documents   json and jsonb
 //! networks  inet and cidr
 //! ```
@@ -38,7 +38,7 @@ pub type CastFunction = fn(&mut dyn Environment, &Value) -> Result<Value>;
 
 /// A line of the cast table.
 pub struct CastEntry {
-    /// The type that it takes.
+    /// The type that it converts from.
     pub from: Type,
     /// The type that it makes.
     pub to: Type,
@@ -106,7 +106,7 @@ pub fn find_cast(from: Type, to: Type, context: CastContext) -> Option<CastMetho
         return (found.context <= context).then_some(CastMethod::Function(found.run));
     }
     match (from, to) {
-        // Whether the fields fit is seen when the row is.
+        // The fields are checked when the row is known.
         (Type::Record, Type::Composite(_)) => return Some(CastMethod::Row),
         (Type::Composite(_), Type::Record) => return Some(CastMethod::Same),
         (Type::Composite(_), Type::Composite(_)) => return None,
@@ -144,7 +144,7 @@ pub fn can_coerce(from: Type, to: Type, context: CastContext) -> bool {
         return true;
     }
     match to {
-        // Whether polymorphic arguments agree is checked for all of them together.
+        // The agreement of polymorphic arguments is checked for all of them together.
         Type::AnyArray | Type::AnyCompatibleArray => from.is_array(),
         Type::AnyNonArray | Type::AnyCompatibleNonArray => !from.is_array(),
         Type::AnyEnum => from.category() == Category::Enum,

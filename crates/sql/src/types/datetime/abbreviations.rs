@@ -1,7 +1,7 @@
 //! Abbreviations of time zones: PostgreSQL's default set.
 //!
-//! Most stand for an offset. The others stand for what they meant in a zone at the time: `MSK` was three hours east of
-//! Greenwich until 2011, four until 2014, and is three again.
+//! Most mean an offset. The others mean the offset of a zone at the time: `MSK` was three hours east of Greenwich until
+//! 2011, four until 2014, and is three again.
 //!
 //! Source: PostgreSQL 15, `timezonesets/Default` and `pg_interpret_timezone_abbrev`.
 
@@ -28,8 +28,8 @@ pub fn abbreviation(name: &str) -> Option<Abbreviation> {
     Some(Abbreviation::InZone(TimeZone::get(zone).ok()?, name.to_uppercase()))
 }
 
-/// The offset that an abbreviation had in a zone at a local time: that of its last use before, else of its first use behind.
-/// Where the zone never used it, the zone's own.
+/// The offset that an abbreviation had in a zone at a local time: that of its last use before, else of its first use
+/// after. Where the zone never used it, the zone's own.
 pub fn offset_in_zone(local: i64, zone: &TimeZone, abbreviation: &str) -> i32 {
     let of_zone = offset_of_local(local, zone);
     offset_at_instant(local.saturating_sub(i64::from(of_zone) * 1_000_000), zone, abbreviation)

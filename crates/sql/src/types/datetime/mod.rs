@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! mod       days and microseconds to fields and back      zone    offsets of time zones, names and abbreviations
-//! parse     text to dates, times and intervals             print   the other way
+//! parse     text to dates, times and intervals             print   dates, times and intervals to text
 //! ```
 //!
 //! Invariants: the calendar is the proleptic Gregorian one; year 0 is 1 BC. Days and microseconds count from
-//! 2000-01-01. Timestamps lie between 4713-11-24 BC and the end of 294276, dates up to 5874897.
+//! 2000-01-01. Timestamps are between 4713-11-24 BC and the end of 294276, dates up to 5874897.
 
 pub mod abbreviations;
 pub mod parse;
@@ -81,7 +81,7 @@ pub fn is_infinite_date(days: i32) -> bool {
 pub fn days_from_civil(year: i32, month: i32, day: i32) -> i64 {
     let months = i64::from(year) * 12 + i64::from(month) - 1;
     let (year, month) = (months.div_euclid(12), months.rem_euclid(12) + 1);
-    // Years start in March here, so that leap days come last.
+    // Years start in March here, so that leap days are last.
     let shifted = if month <= 2 { year - 1 } else { year };
     let era = shifted.div_euclid(400);
     let year_of_era = shifted.rem_euclid(400);

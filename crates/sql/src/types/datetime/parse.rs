@@ -1,7 +1,7 @@
 //! Texts as dates and times, in all the forms that PostgreSQL reads.
 //!
-//! A text is split into fields (numbers, dates, times, zones, words), and each field fills in what it says. Invariants:
-//! a field that is named twice or makes no sense is 22007, a value beyond its field 22008.
+//! A text is split into fields (numbers, dates, times, zones, words), and each field fills in its part. Invariants: a
+//! field that is named twice or makes no sense is 22007, a value beyond its field 22008.
 //!
 //! Source: PostgreSQL 15, `datetime.c`: `ParseDateTime`, `DecodeDateTime`, `DecodeTimeOnly`.
 

@@ -217,7 +217,7 @@ fn decode(text: &str, modifier: Modifier, style: IntervalStyle) -> Decode<Interv
     let mut next_unit: Option<Unit> = None;
     let mut is_before = false;
     let mut is_word_pending = false;
-    // What AGO follows has a unit or is a time.
+    // AGO follows a unit or a time.
     let mut is_ago_next = false;
     for piece in pieces.iter().rev() {
         let starts_numeric =
@@ -382,7 +382,7 @@ fn add_designated(sum: &mut Sum, text: &str, unit: impl Fn(char) -> Option<Unit>
     if rest.is_empty() { Ok(()) } else { Err(Fault::Syntax) }
 }
 
-/// A text as an interval; the modifier says what a number without a unit counts, and cuts the result.
+/// A text as an interval; the modifier decides the unit of a number without one, and cuts the result.
 ///
 /// # Errors
 /// 22007 and 22015.

@@ -11,7 +11,7 @@ use crate::error::{Result, SqlError, SqlState};
 
 /// The digits that a quotient, a root or a logarithm has at least.
 pub(super) const SIGNIFICANT_DIGITS_MIN: i64 = 16;
-/// The most digits behind the point that an inexact function computes.
+/// The most digits after the point that an inexact function computes.
 pub(super) const DISPLAY_SCALE_MAX: i64 = 1000;
 
 /// `division by zero` (22012).

@@ -160,7 +160,7 @@ impl Numeric {
             }
             coefficient = coefficient * 10_000 + digit;
         }
-        // The last digit stands for 10,000^(weight - count + 1).
+        // The last digit counts 10,000^(weight - count + 1).
         let found_scale = (count as i32 - 1 - i32::from(weight)) * 4;
         if found_scale < 0 {
             coefficient *= power_of_ten((-found_scale) as u32);

@@ -1,7 +1,7 @@
 //! Roots, exponentials, logarithms and powers of `numeric`.
 //!
 //! Invariants: results have the scale that PostgreSQL chooses, and are computed with guard digits and rounded half away
-//! from zero. Everything runs on fixed-point integers: `x` stands for `x / 10^scale`.
+//! from zero. Everything runs on fixed-point integers: `x` represents `x / 10^scale`.
 //!
 //! Source: PostgreSQL 15, `numeric.c`: `sqrt_var`, `exp_var`, `ln_var`, `log_var`, `power_var`, `estimate_ln_dweight`.
 
@@ -168,7 +168,7 @@ impl Numeric {
     }
 }
 
-/// The greatest common divisor, by Euclid's algorithm: for long numbers it takes very many steps.
+/// The greatest common divisor, by Euclid's algorithm: for long numbers it needs very many steps.
 fn gcd(left: &BigInt, right: &BigInt) -> Result<BigInt> {
     let (mut larger, mut smaller) = (left.abs(), right.abs());
     while !smaller.is_zero() {

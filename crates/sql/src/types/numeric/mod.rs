@@ -1,4 +1,4 @@
-//! `numeric`: exact decimal numbers of up to 131,072 digits before the point and 16,383 behind it, NaN, and infinities.
+//! `numeric`: exact decimal numbers of up to 131,072 digits before the point and 16,383 after it, NaN, and infinities.
 //!
 //! ```text
 //! mod         representation, order, text form       arithmetic   + - * / % and rounding, with PostgreSQL's scales
@@ -7,7 +7,7 @@
 //!
 //! Invariants: a coefficient that fits 64 bits is kept inline (`Small`), any other behind an `Arc` (`Large`), so that
 //! each number has one representation per scale; equality and hash ignore the scale. The scale is the number of digits
-//! printed behind the point, as PostgreSQL computes it for every operation.
+//! printed after the point, as PostgreSQL computes it for every operation.
 //!
 //! Source: PostgreSQL 15, `src/backend/utils/adt/numeric.c`, for the choice of scales.
 
@@ -31,12 +31,12 @@ use num_traits::{Signed, ToPrimitive, Zero};
 use crate::error::{Result, SqlError, SqlState};
 use crate::interrupt;
 
-/// The most digits behind the point.
+/// The most digits after the point.
 pub const SCALE_MAX: i32 = 16383;
 /// The most digits before the point.
 pub const INTEGER_DIGITS_MAX: i64 = 131_072;
 
-/// From how many bits of a coefficient on an operation polls for an interrupt: a batch of them takes long.
+/// Minimum number of bits of a coefficient for which an operation polls for an interrupt: a batch of them is slow.
 const LONG_BITS: u64 = 4096;
 
 /// An exact decimal number, NaN or an infinity.
@@ -129,7 +129,7 @@ impl Numeric {
         Ok(self)
     }
 
-    /// The digits behind the point; none for NaN and infinities.
+    /// The number of digits after the point; `None` for NaN and infinities.
     pub fn scale(&self) -> Option<i32> {
         match self {
             Numeric::Small { scale, .. } => Some(i32::from(*scale)),
@@ -416,7 +416,7 @@ fn parse_decimal(text: &str, invalid: impl Fn() -> SqlError) -> Result<Numeric> 
     Numeric::from_parts(BigInt::from_biguint(sign, coefficient.magnitude().clone()), scale.max(0) as i32)
 }
 
-/// The number behind `e`; digits beyond any use are clipped.
+/// The number after `e`; digits beyond any use are clipped.
 fn parse_exponent(text: &str) -> Option<i64> {
     let (is_negative, digits) = match text.as_bytes().first()? {
         b'-' => (true, &text[1..]),

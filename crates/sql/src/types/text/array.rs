@@ -174,7 +174,7 @@ impl Parser<'_> {
         malformed(self.text, detail)
     }
 
-    /// One pair of braces and what it holds.
+    /// One pair of braces and its contents.
     fn level(&mut self, depth: usize) -> Result<()> {
         if depth == DIMENSIONS_MAX {
             return Err(too_many_dimensions(depth + 1));

@@ -29,7 +29,7 @@ pub fn float4_text(value: f32, extra_digits: i32) -> String {
     }
 }
 
-/// The shortest digits that lie strictly between the neighbors' midpoints. Rust also accepts a midpoint itself where it
+/// The shortest digits that are strictly between the neighbors' midpoints. Rust also accepts a midpoint itself where it
 /// reads back as the same float; PostgreSQL does not.
 fn shortest_real(value: f32) -> String {
     let shortest = format!("{value:e}");

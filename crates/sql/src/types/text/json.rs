@@ -49,7 +49,7 @@ pub fn check_depth(text: &str) -> Result<()> {
                 _ if in_string => {}
                 b' ' | b'\t' | b'\n' | b'\r' => {}
                 b']' | b'}' => levels = levels.saturating_sub(1),
-                // An empty container may still stand on the last level.
+                // An empty container may still be on the last level.
                 _ if levels > DEPTH_MAX => return Err(too_deep()),
                 b'[' | b'{' => levels += 1,
                 b'"' => in_string = true,
@@ -288,14 +288,14 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// A tree as text, with a blank behind each comma and colon.
+/// A tree as text, with a blank after each comma and colon.
 pub fn jsonb_text(value: &Jsonb) -> Result<String> {
     let mut text = String::new();
     write_jsonb(value, &mut text)?;
     Ok(text)
 }
 
-/// Appends a tree to a text, with a blank behind each comma and colon.
+/// Appends a tree to a text, with a blank after each comma and colon.
 pub fn write_jsonb(value: &Jsonb, out: &mut String) -> Result<()> {
     step()?;
     match value {

@@ -96,7 +96,7 @@ pub(super) fn parse_record(environment: &dyn Environment, oid: u32, text: &str) 
     RecordValue { fields: shape.fields.clone(), values: values.into() }.composed()
 }
 
-/// The text of the next field, without its quotes; none where nothing stands.
+/// The text of the next field, without its quotes; `None` if there is nothing.
 fn field_text(text: &str, rest: &mut &str) -> Result<Option<String>> {
     if rest.starts_with([',', ')']) {
         return Ok(None);

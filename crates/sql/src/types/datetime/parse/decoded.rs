@@ -1,4 +1,4 @@
-//! What the fields of a text say together: each one fills in its part of a date and a time.
+//! Decoded fields of a text: each one fills in its part of a date and a time.
 
 use jiff::tz::TimeZone;
 
@@ -197,8 +197,8 @@ impl Decoded {
         self.take_single_number(whole, order)
     }
 
-    /// A number on its own: day, month or year, by what is known and by the order of the session. Beside a month's name, a number
-    /// of at most two digits is the day, or the year where that comes first.
+    /// A number on its own: day, month or year, by what is known and by the order of the session. Beside a month's
+    /// name, a number of at most two digits is the day, or the year where that is first.
     ///
     /// Source: PostgreSQL 15, `DecodeNumber` in `datetime.c`.
     fn take_single_number(&mut self, digits: &str, order: DateOrder) -> Decode<()> {
@@ -221,7 +221,7 @@ impl Decoded {
             (None, Some(_), None) => return put(&mut self.day, value),
             (None, Some(_), Some(_)) => {}
             (Some(year), Some(_), None) if self.has_month_name && is_long && self.is_short_year => {
-                // What was read as the year is the day: 08-Jan-1999.
+                // The number that was read as the year is the day: 08-Jan-1999.
                 self.day = Some(year);
                 (self.year, self.is_short_year) = (Some(value), false);
                 return Ok(());
@@ -329,7 +329,7 @@ fn parse(digits: &str) -> Decode<i32> {
     digits.parse().map_err(|_| Fault::Field)
 }
 
-/// The digits behind the point of a second, rounded to microseconds.
+/// The digits after the point of a second, rounded to microseconds.
 fn fraction_micros(digits: &str) -> Decode<i32> {
     if digits.is_empty() {
         return Ok(0);

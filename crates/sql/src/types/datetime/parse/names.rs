@@ -1,4 +1,4 @@
-//! Names of months and days, and the words that stand for whole dates and times.
+//! Names of months and days, and the words for whole dates and times.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Special {

@@ -1,4 +1,4 @@
-//! Exponentials and logarithms in fixed point, and how large they get.
+//! Exponentials and logarithms in fixed point, and estimates of their size.
 
 use num_bigint::{BigInt, BigUint};
 use num_traits::{One, Signed, Zero};
@@ -35,7 +35,7 @@ pub(super) fn exp_fixed(x: &BigInt, scale: i32) -> Result<BigInt> {
     Ok(rescale(sum, guard, scale))
 }
 
-/// ln of `coefficient / 10^scale` with `digits` behind the point.
+/// ln of `coefficient / 10^scale` with `digits` after the point.
 pub(super) fn ln_fixed(coefficient: &BigInt, scale: i32, digits: i32) -> Result<BigInt> {
     // x = m * 10^e with m in [0.1, 10); then square roots until m is close to 1.
     let exponent = exponent_of(coefficient, scale);

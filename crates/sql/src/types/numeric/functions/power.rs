@@ -1,4 +1,4 @@
-//! Powers: of integers by squaring, of fractions by logarithms, and of what is no number.
+//! Powers: of integers by squaring, of fractions by logarithms, and of NaN and infinities.
 
 use std::f64::consts::LOG10_E;
 
@@ -126,7 +126,7 @@ fn power_of_integer(base: (BigInt, i32), exponent: i32) -> Result<Numeric> {
 fn magnitude_of_power(base: (&BigInt, i32), exponent: i32, result_scale: i32, weight: f64) -> Result<BigInt> {
     let (coefficient, scale) = base;
     let count = u64::from(exponent.unsigned_abs());
-    // Each multiplication doubles what the ones before it have cut off.
+    // Each multiplication doubles the error of the ones before it.
     let digits = weight.max(0.0) + f64::from(result_scale) + 10.0;
     let bits = (digits / std::f64::consts::LOG10_2) as u64 + 2 * u64::from(u64::BITS - count.leading_zeros());
     // coefficient^count / 10^(scale * count), which is 5^(scale * count) * 2^(scale * count).
