@@ -6,7 +6,7 @@
 //! # Invariants
 //! - An error of the engine's that means "abort and retry" reaches the engine as it was: it is never replaced by the
 //!   statement's own ([`run`]).
-//! - Rows are lent, not given: what is kept of one is copied into values of SQL.
+//! - Rows are lent, not given: values that are kept of one are copied into SQL values.
 
 use heddledb::{
     Args, Column, Database, Error, Moment, Procedure, Range, Row, Scan, Session, SessionState, Snapshot,
@@ -22,13 +22,13 @@ use crate::run::Access;
 pub(crate) enum RunsIn {
     /// The engine, as a transaction of its own.
     Engine,
-    /// A session, as a transaction of its own: it queues behind what other sessions have reserved.
+    /// A session, as a transaction of its own: it queues behind the reservations of other sessions.
     Autocommit,
     /// A session with an open transaction.
     Block,
 }
 
-/// A commutative operation of the engine's on a column.
+/// One of the engine's commutative operations on a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Commute {
     Add,
@@ -51,7 +51,7 @@ impl Commute {
 
 /// Reads rows as of one moment; a transaction's own writes are seen.
 pub(crate) trait Rows {
-    /// The row of this primary key, lent to `each`. Whether there is one.
+    /// Lends the row of this primary key to `each`. Returns true if there is one.
     fn get(
         &self,
         table: &Table,
@@ -88,7 +88,7 @@ pub(crate) trait Rows {
         Ok(true)
     }
 
-    /// Reads what the session's transaction does not depend on.
+    /// Runs reads on which the session's transaction does not depend.
     fn search(&self, look: &mut dyn FnMut()) {
         look();
     }
@@ -150,7 +150,7 @@ pub(crate) trait SharedRows: Rows {
     fn as_rows(&self) -> &dyn Rows;
 }
 
-/// Writes rows. What was written is seen by later reads.
+/// Writes rows. Later reads see the writes.
 pub(crate) trait Writes: Rows {
     /// This moment of the transaction.
     fn moment(&self) -> Moment;
@@ -180,9 +180,9 @@ pub(crate) trait Writes: Rows {
         moment: &Moment,
     ) -> Result<bool, SqlError>;
 
-    /// A point to which what was written can be taken back.
+    /// A point to which writes can be rolled back.
     fn savepoint(&self) -> heddledb::Savepoint;
-    /// Takes back what was written since the savepoint.
+    /// Rolls back the writes since the savepoint.
     fn rollback_to(&self, savepoint: &heddledb::Savepoint);
     fn insert(&self, table: &Table, row: &[ValueRef<'_>]) -> Result<(), SqlError>;
     fn update(
@@ -200,8 +200,8 @@ pub(crate) trait Writes: Rows {
         operation: Commute,
         operand: ValueRef<'_>,
     ) -> Result<(), SqlError>;
-    /// Requires that a column of integers, or of decimals of one word, holds a number within these bounds, in its own unit,
-    /// after what was written so far: the commit proves it.
+    /// Requires that a column of integers, or of decimals of one word, holds a number within these bounds, in its own
+    /// unit, after the writes so far: the commit proves it.
     fn require_within(
         &self,
         table: &Table,
@@ -272,7 +272,7 @@ impl Rows for AsOf<'_> {
 
 /// The rows of a range, one after the other.
 pub(crate) trait RowScan {
-    /// Lends the next rows to `each` until it says that it has enough (`false`). Whether there may be more.
+    /// Lends the next rows to `each` until it returns `false`: it has enough. Returns true if there may be more.
     fn read(&mut self, each: &mut dyn FnMut(&Row<'_>) -> Result<bool, SqlError>) -> Result<bool, SqlError>;
 }
 

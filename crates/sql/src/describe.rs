@@ -1,4 +1,4 @@
-//! What is in a database, for shells: relations, their columns, indexes and constraints.
+//! The contents of a database, for shells: relations, their columns, indexes and constraints.
 
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ impl Sql {
         names
     }
 
-    /// The names of users' types, each with what it is, sorted.
+    /// The names of user-defined types, each with its kind, sorted.
     pub fn type_names(&self) -> Vec<(String, String)> {
         let catalog = self.catalog();
         let of = |ty: &UserType| match ty {

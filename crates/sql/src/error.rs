@@ -228,7 +228,7 @@ struct Fields {
     is_raised: bool,
 }
 
-/// The one function of PostgreSQL's that reports nearly all errors of a state.
+/// The PostgreSQL function that reports nearly all errors of a state.
 fn routine_of(state: SqlState) -> Option<&'static str> {
     Some(match state {
         SqlState::UNIQUE_VIOLATION => "_bt_check_unique",
@@ -367,8 +367,8 @@ impl SqlError {
         self
     }
 
-    /// The function of PostgreSQL's source that reports such an error, for clients that tell errors of one state apart by it;
-    /// none where that is not known.
+    /// The function of PostgreSQL's source that reports such an error, for clients that tell errors of one state apart
+    /// by it; `None` if it is not known.
     pub fn routine(&self) -> Option<&'static str> {
         let known = self.0.routine;
         known.or_else(|| if self.is_raised() { Some("exec_stmt_raise") } else { routine_of(self.state()) })
@@ -447,7 +447,7 @@ impl SqlError {
         self.0.data_type.as_deref()
     }
 
-    /// The engine's error that this one was made of: a conflict must reach the engine as it was.
+    /// The engine's error that this one was made from: a conflict must reach the engine as it was.
     pub fn engine(&self) -> Option<&heddledb::Error> {
         self.0.engine.as_ref()
     }

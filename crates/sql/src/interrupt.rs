@@ -1,10 +1,10 @@
-//! How a statement is interrupted: by a cancel request, a terminated session, or its timeout. What can run long in one call of a
-//! function polls [`check`] or [`step`] without an argument, wherever it is (PostgreSQL's `CHECK_FOR_INTERRUPTS`). In the same way
-//! the parser counts, wherever it is, what a statement's texts take ([`count_text`]).
+//! Interruption of statements by a cancel request, a terminated session, or a timeout. A function that can run long in
+//! one call polls [`check`] or [`step`] without an argument, wherever it is (PostgreSQL's `CHECK_FOR_INTERRUPTS`). In
+//! the same way the parser counts, wherever it is, what a statement's texts take ([`count_text`]).
 //!
 //! # Invariants
-//! - A thread polls for the statement that it is running: [`enter`] says which, until the guard that it returns is dropped. Outside
-//!   of a statement every poll succeeds.
+//! - A thread polls for the statement that it is running: [`enter`] sets it, until the guard that it returns is
+//!   dropped. Outside of a statement every poll succeeds.
 //! - What is counted for texts is given back when the thread has left the statement.
 //!
 //! # Concurrency
@@ -63,7 +63,7 @@ impl Interrupt {
         })
     }
 
-    /// A statement begins, which may take this long.
+    /// Begins a statement, which may run for this long.
     pub(crate) fn begin(&self, timeout: Option<Duration>) {
         self.is_canceled.store(false, Ordering::Relaxed);
         let deadline = timeout.map_or(NEVER, |timeout| (ORIGIN.elapsed() + timeout).as_micros() as u64);
@@ -143,11 +143,11 @@ pub(crate) fn step() -> Result<()> {
     if steps.is_multiple_of(STEPS_PER_CHECK) { check() } else { Ok(()) }
 }
 
-/// Counts that a text takes this much memory until the statement that this thread runs has ended. A statement that parses several
-/// texts one after another, as a loop with EXECUTE does, counts the largest one.
+/// Counts this much memory of a text until the statement that this thread runs has ended. A statement that parses
+/// several texts one after another, as a loop with EXECUTE does, counts the largest one.
 ///
 /// # Errors
-/// 53200: all statements would take more than they may.
+/// 53200: the memory of all statements would exceed its limit.
 pub(crate) fn count_text(bytes: usize) -> Result<()> {
     TEXTS.with_borrow_mut(|texts| {
         if texts.is_none() {

@@ -5,7 +5,7 @@
 //! - `parse`: text to the syntax tree of this crate, with source positions.
 //! - `catalog`: schemas, tables, columns, indexes, views, sequences, enums and domains as the binder sees them.
 //! - `bind`: syntax tree to bound tree: names resolved, functions chosen, every expression typed.
-//! - `rewrite`: constant folding and the decorrelation of subqueries.
+//! - `rewrite`: constant folding, and implication of conditions.
 //! - `plan`: access paths, join order, statistics.
 //! - `compile`: OLTP statements compiled once into procedures of the engine.
 //! - `run`: the evaluator of bound expressions, the operators, and the statements that write.
@@ -14,8 +14,8 @@
 //! - `extension`: what CREATE EXTENSION installs.
 //! - `session`: a connection: settings, transaction state, prepared statements, portals, cursors, COPY.
 //!
-//! Beneath them all: `error` (SQLSTATEs), `types` (types, values, formats, casts), `functions` (tables of operators
-//! and functions), `storage` (how a SQL type lies in a column of the engine).
+//! Beneath them all: `error` (SQLSTATEs), `types` (types, values, formats, casts), `functions` (tables of operators and
+//! functions), `storage` (the mapping of a SQL type to a column of the engine).
 
 mod access;
 mod bind;

@@ -1,4 +1,4 @@
-//! Passwords: what is stored of them, so that a client can prove to know one without showing it.
+//! Passwords: their stored form, by which a client can prove that it knows one without showing it.
 //!
 //! # Invariants
 //! A password is never stored, logged or printed; its verifier is.
@@ -78,7 +78,7 @@ impl std::fmt::Display for Verifier {
     }
 }
 
-/// The keyed hash of these parts, one behind the other.
+/// The keyed hash of these parts, one after the other.
 pub fn hmac(key: &[u8], parts: &[&[u8]]) -> [u8; DIGEST] {
     // A key of any length is a key of HMAC: the constructor never fails.
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else { return [0; DIGEST] };
