@@ -33,7 +33,7 @@ pub enum Canary {
     UnvalidatedReads,
     /// Writes of a failed body are installed.
     Lasting,
-    /// Of what each access of a session has read, one thing is forgotten.
+    /// Each access of a session forgets one thing that it has read.
     Forgetful,
 }
 

@@ -70,7 +70,7 @@ impl HotRowQueues {
         !self.rows.is_empty(Kind::Attempt) && attempted.number <= MAX_OPTIMISTIC_ATTEMPTS
     }
 
-    /// An attempt begins that takes part.
+    /// Begins an attempt that takes part.
     #[cold]
     pub(super) fn begin(&self, attempt: &Attempt<'_>, attempted: Try) {
         let mut held = attempt.held().borrow_mut();

@@ -207,7 +207,7 @@ impl TableDefinition {
         self.change_last("references", |column| column.references = Some(table.into()))
     }
 
-    /// The column named last takes its values from this domain.
+    /// Names the domain from which the column named last takes its values.
     #[must_use]
     pub fn domain(self, domain: impl Into<String>) -> Self {
         self.change_last("domain", |column| column.domain = Some(domain.into()))

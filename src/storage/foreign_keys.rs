@@ -368,7 +368,7 @@ pub(crate) enum Break {
 
 #[cfg(test)]
 impl Resolution {
-    /// From here on foreign keys are enforced in this way.
+    /// Breaks the enforcement of foreign keys in this way from here on.
     pub(crate) fn break_on_purpose(&self, how: Break) {
         self.broken.store(how as usize, Ordering::SeqCst);
     }

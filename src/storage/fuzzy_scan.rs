@@ -37,7 +37,7 @@ const BATCH_RECORDS: usize = if cfg!(test) { 8 } else { 256 };
 /// long values are looked at, which are fetched meanwhile.
 const AHEAD: usize = if cfg!(test) { 3 } else { 16 };
 
-/// From which epoch on the log is needed beside copies that are made from now on, given that everything through
+/// The first epoch of the log that is needed beside copies that are made from now on, given that everything through
 /// `durable` is durable; that must have been asked before.
 ///
 /// Commits of durable epochs have left their commit sections, so a scan that begins now meets their installs or later

@@ -63,9 +63,9 @@ const LEFT_TO_BUILDER: usize = FEW / 2;
 const AT_ONCE: usize = FEW / 8;
 /// After this many pages of the table the builder looks whether notes have gathered.
 const PAGES_PER_LOOK: usize = 64;
-/// The most rounds of working notes off beside writers before the commit is tried.
+/// The most rounds of processing notes beside writers before the commit is tried.
 const MAX_ROUNDS: usize = 64;
-/// For how long a commit keeps the gate closed until the writers have worked off their notes but for a few.
+/// The longest time that a commit keeps the gate closed until the writers have processed their notes but for a few.
 const MAX_STOP: Duration = Duration::from_millis(5);
 /// After this many commits that found more, each further one waits for twice as long: transactions of writers change rows by the ten
 /// thousand, of which each has to work off its last one's.

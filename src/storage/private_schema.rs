@@ -250,8 +250,9 @@ impl PrivateSchema {
         )
     }
 
-    /// The transaction has ended; the caller still has the lock of schema changes. `published`: what its commit has made of the tables, in their order; empty: it was rolled
-    /// back. Handles of earlier definitions follow, or say that the table is gone.
+    /// Ends the schema changes with their transaction; the caller still has the lock of schema changes. `published`:
+    /// the tables that its commit has published, in their order; empty if it was rolled back. Handles of earlier
+    /// definitions follow, or say that the table is gone.
     pub(crate) fn end(&mut self, published: &[Option<Arc<TableCore>>]) {
         for (private, published) in self.private_and_published(published) {
             private.end_private(published);

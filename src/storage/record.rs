@@ -160,7 +160,7 @@ unsafe fn copy_words(from: &[AtomicU64], to: *mut u64) {
     }
 }
 
-/// In how many lines a record lies that is fetched ahead; of a long one only the beginning is.
+/// The number of lines of a record that are fetched ahead; of a long one only the beginning is.
 pub(crate) fn record_lines(key_bytes: usize, size: RowSize) -> usize {
     // Records begin anywhere in a line.
     (size.record_bytes(key_bytes) + LINE_BYTES - ALIGNMENT).div_ceil(LINE_BYTES).min(PREFETCHED_LINES)

@@ -436,7 +436,7 @@ impl RowLayout {
         self.variable[at] && is_block(word)
     }
 
-    /// By how many bytes the blocks of a row's word change when it goes from `old` to `new`.
+    /// The number of bytes by which the blocks of a row's word change when it changes from `old` to `new`.
     ///
     /// # Safety
     /// Both are contents of the word at `at`, with live blocks.

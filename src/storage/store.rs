@@ -94,7 +94,7 @@ impl Store {
         self.epochs = Epochs::new(epoch);
     }
 
-    /// From here on an epoch has at most this many transactions: set once, before there are any.
+    /// Limits the number of transactions of an epoch: set once, before there are any.
     pub(crate) fn limit_epochs(&mut self, transactions: usize) {
         self.epochs.set_limit(transactions);
     }
@@ -109,7 +109,7 @@ impl Store {
         self.temporary_files.as_ref()
     }
 
-    /// From here on accesses are traced: set once, before there are any.
+    /// Starts tracing of accesses: set once, before there are any.
     pub(crate) fn trace_accesses(&mut self) {
         self.trace = Some(Box::new(Trace::new(self.worker_contexts.len())));
     }

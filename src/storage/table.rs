@@ -759,10 +759,10 @@ impl<'g> Placed<'g> {
 
 /// Receives the index nodes that a thread has changed by its inserts.
 pub(crate) trait NodeChanges<'g> {
-    /// It has put something into this node: the version right before, and the one right after.
+    /// Notes an insert into a node: the version right before, and the one right after.
     fn inserted(&mut self, before: u64, after: NodeVersion<'g>);
 
-    /// It has split this leaf, to make room.
+    /// Notes the split of a leaf, to make room.
     fn split(&mut self, split: LeafSplit<'g>);
 }
 

@@ -182,7 +182,7 @@ impl Versions {
         self.limit_bytes.load(Ordering::Relaxed)
     }
 
-    /// A record whose word is below this may have to be preserved, or noted for a watch, before it changes.
+    /// The word below which a record may have to be preserved, or noted for a watch, before it changes.
     ///
     /// Relaxed: a commit asks after it has read the global epoch, which acquires what led to it (see the module's
     /// argument).
@@ -368,7 +368,7 @@ impl Versions {
         at < SHARDS
     }
 
-    /// A version has left the list of a snapshot.
+    /// Accounts for a version that has left the list of a snapshot.
     fn account(&self, from: &OpenSnapshot, open: &[(Arc<OpenSnapshot>, usize)], released: &Released) {
         let bytes = released.bytes();
         match released {

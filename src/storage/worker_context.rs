@@ -199,7 +199,7 @@ impl WorkerContext {
         &self.shown
     }
 
-    /// From here on its thread is this executor, until it releases the slot.
+    /// Makes its thread this executor, until it releases the slot.
     pub(crate) fn be_executor(&self, number: usize) {
         // Relaxed, here and below: it is read by the slot's own thread only.
         self.executor.store(number + 1, Ordering::Relaxed);

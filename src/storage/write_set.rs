@@ -199,7 +199,7 @@ impl WriteSet {
         &self.touched
     }
 
-    /// For how many records it has memory.
+    /// The number of records that it has memory for.
     #[inline]
     pub(crate) fn room(&self) -> usize {
         self.touched.capacity()

@@ -295,7 +295,7 @@ fn claim_in_session<'a>(attempt: &Attempt<'a>, table: &'a TableCore, key: &[u8],
 }
 
 impl<'a> Attempt<'a> {
-    /// From here on the attempt is a session's.
+    /// Makes the attempt a session's from here on.
     pub(crate) fn enter_session(&self, mut session: Box<SessionAccess>) {
         session.clear_notes();
         if !session.schema.is_empty() {
@@ -412,7 +412,7 @@ impl<'a> Attempt<'a> {
         if is_current { self.claim(table, record.key(), Claim::Read) } else { Ok(()) }
     }
 
-    /// A range was read to its end.
+    /// Notes that a range was read to its end.
     pub(super) fn end_range_in_session(&self, range: usize) {
         if let Some(session) = &mut self.held.borrow_mut().session
             && let Some(noted) = session.notes.ranges.get_mut(range)
@@ -459,8 +459,8 @@ impl<'a> Attempt<'a> {
         Ok(session.control.try_reserve(table.records_identity(), target.key))
     }
 
-    /// From here on what the session reads is noted, or left out: then the commit does not look at it again. Keys that are
-    /// accessed for a write are noted always.
+    /// Pauses or resumes notes of the session's reads: the commit does not look again at those that are left out. Keys
+    /// that are accessed for a write are noted always.
     pub(crate) fn pause_notes(&self, is_paused: bool) {
         if let Some(session) = &mut self.held.borrow_mut().session {
             session.notes.is_paused = is_paused;

@@ -510,7 +510,7 @@ pub(super) fn duplicate(table: &TableCore, key: &[u8]) -> Error {
     Error::DuplicateKey { table: table.definition().name().to_string(), key: show_key(table, key) }
 }
 
-/// The unique index at this position has a row of these values.
+/// The error that the unique index at this position has a row of these values.
 #[cold]
 pub(super) fn not_unique(table: &TableCore, position: usize, key: &[u8]) -> Error {
     let definition = &table.secondary()[position].definition;

@@ -162,7 +162,7 @@ impl Classifier {
         self.decide(report.committed > 0, false)
     }
 
-    /// A split phase is over.
+    /// Decides at the end of a split phase.
     pub(crate) fn end_of_split(&mut self, report: &SplitReport) -> Decision {
         self.observe(report.length, report.committed, &report.samples.conflicts);
         self.note_use_of_labels(report);

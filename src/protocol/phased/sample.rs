@@ -134,8 +134,8 @@ impl Sampler {
         self.tallies.lock().conflicts.report(table, key, accesses);
     }
 
-    /// A call was stashed because of this record: `accesses` is what was not possible on it while it is split. Once
-    /// for each call that is stashed.
+    /// Notes a call that was stashed because of this record: `accesses` is what was not possible on it while it is
+    /// split. Called once for each call that is stashed.
     pub(crate) fn report_stash(&self, table: TableId, key: &[u8], accesses: &[Access]) {
         self.tallies.lock().stashes.report(table, key, accesses);
     }
@@ -152,7 +152,7 @@ impl Sampler {
     }
 }
 
-/// The most frequent of what was reported since the last drain.
+/// The most frequent of the reports since the last drain.
 #[derive(Default)]
 struct Tally {
     /// The hashes by which entries are compared, apart from the entries, so that a search reads eight cache lines at
@@ -189,7 +189,7 @@ impl Tally {
         }
     }
 
-    /// For how many reports this one counts; none if it is skipped.
+    /// The number of reports that this one counts for; `None` if it is skipped.
     fn weight(&mut self) -> Option<u64> {
         if self.skip > 0 {
             self.skip -= 1;

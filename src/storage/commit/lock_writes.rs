@@ -28,7 +28,7 @@ pub(crate) trait WriteLocking {
     /// True if records can be split, in which case operations on split columns go into slices.
     const SPLITS: bool = false;
 
-    /// The record at this position of the write set was found locked by another transaction.
+    /// Notes that another transaction has locked the record at this position of the write set.
     fn on_conflict_with_rival(&self, _writes: &WriteSet, _position: usize) {}
 
     /// The writes to the record at this position, some of whose columns are split, must wait for a joined phase.
@@ -53,7 +53,7 @@ impl WriteLocking for InOrder {
 /// stored in the sorted array itself, so that a comparison does not touch the write set. Empty: the order of the write set.
 pub(super) type LockOrder = [(RecordPointer, u32)];
 
-/// In which order a commit locks its records: that of their addresses, unless the protocol excludes rivals.
+/// The order in which a commit locks its records: that of their addresses, unless the protocol excludes rivals.
 ///
 /// # Errors
 /// The system refuses the memory.

@@ -13,7 +13,7 @@
 
 use crate::base::atomics::{AtomicU64, Ordering};
 
-/// Between which numbers a worker context's total may lie.
+/// The least and the greatest value of a worker context's total.
 pub(crate) type Quota = (i64, i64);
 
 /// The remaining distances between a column's value and its bounds.

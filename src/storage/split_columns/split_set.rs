@@ -24,7 +24,7 @@ pub(crate) struct SplitColumn {
     /// The number of bytes outside of words that the record's values had when it was split.
     row_bytes: usize,
     pub(super) allowance: Allowance,
-    /// Between which numbers additions keep the value while it is split.
+    /// The numbers between which additions keep the value while it is split.
     bounds: Quota,
     /// The number of bytes that all slices together may add to the row; `None` if values of this column have no bytes
     /// outside of words.

@@ -176,13 +176,13 @@ impl TableCore {
         }
     }
 
-    /// It has loaded rows.
+    /// Notes that it has loaded rows.
     pub(super) fn note_loaded(&self) {
         // Relaxed, as below: the session's own calls follow one another, whichever threads they run on.
         self.change.is_loaded.store(true, Ordering::Relaxed);
     }
 
-    /// Its loaded rows are committed.
+    /// Notes that its loaded rows are committed.
     pub(crate) fn end_loading(&self) {
         self.change.is_loaded.store(false, Ordering::Relaxed);
     }

@@ -20,7 +20,7 @@ pub(crate) enum Break {
 }
 
 impl Versions {
-    /// From here on snapshots are broken in this way.
+    /// Breaks snapshots in this way from here on.
     pub(crate) fn break_on_purpose(&self, how: Break) {
         self.broken.store(how as usize, Ordering::SeqCst);
     }

@@ -5,7 +5,7 @@
 
 use super::{Kind, NONE, Stored, Touched, Write, WriteSet};
 
-/// By how much the numbers of a set change when it goes behind another.
+/// The changes of a set's numbers when it is appended to another.
 struct Shift {
     touched: u32,
     writes: u32,

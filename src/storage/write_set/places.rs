@@ -50,7 +50,7 @@ impl Places {
         self.slot(record, touched).map(|(_, place)| place)
     }
 
-    /// The record at the last of these places will not be there any more.
+    /// Forgets the record at the last of these places, which is about to be removed.
     pub(super) fn forget_last(&mut self, touched: &[Touched]) {
         if touched.len() != self.noted {
             return;

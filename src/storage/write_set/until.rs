@@ -10,8 +10,8 @@ use super::{Effect, Kind, Mark, WriteSet};
 use crate::error::Result;
 use crate::storage::row::RowLayout;
 
-/// Up to where the writes to a record count: those before a mark, and the first ones that a session has made earlier, whose
-/// places among the others say nothing of when they were made.
+/// The limit up to which the writes to a record count: those before a mark, and the first ones that a session has made
+/// earlier, whose places among the others say nothing of when they were made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Until {
     pub(crate) mark: Mark,

@@ -21,7 +21,7 @@ pub fn judge(script: &Script, played: &Played) -> Result<(), String> {
 /// The first order that explains everything.
 ///
 /// # Errors
-/// There is none: what was seen, as text.
+/// No order explains it: what was seen, as text.
 pub fn explain(start: &Model, seen: &[Seen], end: &Model) -> Result<Vec<usize>, String> {
     let mut order = Vec::new();
     if search(start, seen, end, &mut order) {

@@ -224,7 +224,7 @@ impl SimulatedDisk {
         self.shared.state.lock().crash_image(seed)
     }
 
-    /// The engine has this bug with files of this disk, and of its crash images.
+    /// Seeds this bug into the engine with files of this disk, and of its crash images.
     #[cfg(test)]
     pub(crate) fn seed_bug(&self, bug: Bug) {
         self.shared.state.lock().bug = Some(bug);

@@ -77,21 +77,21 @@ impl BackoffFactors {
         own.max(self.tables.get(&record.table).map_or(1.0, Past::factor))
     }
 
-    /// This much time has passed.
+    /// Fades all factors by this much time.
     pub(super) fn fade(&mut self, length: Duration) {
         let remaining = (-length.as_secs_f64() / HALF_LIFE.as_secs_f64()).exp2();
         self.records.retain(|_, past| past.fade(length, remaining));
         self.tables.retain(|_, past| past.fade(length, remaining));
     }
 
-    /// A column of this record was split, and too many calls had to wait.
+    /// Notes that a column of this record was split, and too many calls had to wait.
     pub(super) fn stashed_without_gain(&mut self, record: &RecordKey) {
         let past = self.records.entry(record.clone()).or_default();
         past.factor = (AFTER_STASHES * f64::from(past.failures).exp2()).min(MAX);
         past.failures += 1;
     }
 
-    /// These records were split, and the engine commits more without.
+    /// Notes that these records were split, and the engine commits more without.
     pub(super) fn was_slower(&mut self, records: &[RecordKey]) {
         let mut tables: Vec<TableId> = records.iter().map(|record| record.table).collect();
         tables.dedup();
@@ -107,7 +107,7 @@ impl BackoffFactors {
         }
     }
 
-    /// A column of this record was split, and hardly written.
+    /// Notes that a column of this record was split, and hardly written.
     pub(super) fn hardly_written(&mut self, record: &RecordKey) {
         let past = self.records.entry(record.clone()).or_default();
         past.factor = past.factor.max(AFTER_LACK_OF_WRITES);

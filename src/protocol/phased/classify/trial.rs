@@ -59,7 +59,8 @@ pub(super) enum Verdict {
 }
 
 impl Trial {
-    /// These records have just been split. Where a trial is on already it begins again, with all of them.
+    /// Begins a trial of these records, which have just been split. Where a trial is on already it begins again, with
+    /// all of them.
     pub(super) fn begin(&mut self, mut records: Vec<RecordKey>) {
         if let Some(on) = self.on.take() {
             records.extend(on.records);
@@ -78,7 +79,7 @@ impl Trial {
         self.on.as_ref().is_some_and(|on| on.split.is_some() && on.records.contains(record))
     }
 
-    /// A record is not split any more, for another reason.
+    /// Forgets a record that is not split any more, for another reason.
     pub(super) fn forget(&mut self, record: &RecordKey) {
         if let Some(on) = &mut self.on {
             on.records.retain(|other| other != record);
@@ -88,8 +89,8 @@ impl Trial {
         }
     }
 
-    /// This many calls have committed in this time. `is_whole`: a joined phase ends here, or no thread waits for one,
-    /// so that the calls of the time before are all counted.
+    /// Notes that this many calls have committed in this time. `is_whole`: a joined phase ends here, or no thread waits
+    /// for one, so that the calls of the time before are all counted.
     pub(super) fn observe(&mut self, length: Duration, committed: u64, is_whole: bool) -> Option<Verdict> {
         let Some(on) = &mut self.on else {
             self.quiet += length;
