@@ -13,7 +13,7 @@ use crate::plan::path::{self, Restriction};
 use crate::plan::planner::Planner;
 use crate::plan::walk::relations_of;
 
-/// From how many items an order is tried.
+/// Maximum number of items from which an order is tried.
 const STARTS_MAX: usize = 8;
 
 /// A set of items.

@@ -73,9 +73,9 @@ pub(crate) struct Planner<'p> {
     pub(crate) wanted_rows: Option<f64>,
     /// Current nesting depth of queries.
     pub(crate) depth: usize,
-    /// In how many terms of recursions, which are evaluated once in each round, the planner is.
+    /// Number of enclosing terms of recursions, which are evaluated once in each round.
     pub(crate) rounds: usize,
-    /// In how many subqueries of expressions the planner is.
+    /// Number of enclosing subqueries of expressions.
     pub(crate) alternatives: usize,
 }
 

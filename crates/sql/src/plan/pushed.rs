@@ -1,6 +1,7 @@
 //! Conditions on the rows of a query in FROM, moved into its WHERE: rows that they reject are not grouped, sorted or joined there.
 //!
-//! A query that groups takes conditions on what it groups by; one of UNION, INTERSECT or EXCEPT takes them in each of its parts.
+//! A query that groups accepts conditions on its grouping expressions; one of UNION, INTERSECT or EXCEPT passes them to
+//! each of its parts.
 //!
 //! Source: PostgreSQL's `subquery_push_qual` (allpaths.c).
 //!

@@ -93,7 +93,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Only the first slots.
+    /// Keeps the first slots only.
     fn narrowed(&mut self, plan: Plan, width: usize) -> Plan {
         if plan.width == width {
             return plan;

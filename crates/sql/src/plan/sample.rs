@@ -25,7 +25,7 @@ const ROWS_MAX: usize = 300;
 const BYTES_MAX: usize = 256 << 10;
 /// Minimum number of rows of a useful sample, unless it is the whole table.
 const ROWS_MIN: usize = 50;
-/// From how many matching rows on the share of a sample is taken as it is.
+/// Minimum number of matching rows for a sample's share to be used as it is.
 const MATCHES_MIN: usize = 4;
 
 /// Some rows of a table, all columns of each.
@@ -50,7 +50,7 @@ impl Sample {
     /// which columns that repeat would have few of their values.
     pub(crate) fn of(rows: Vec<Vec<Value>>, is_whole: bool) -> Sample {
         let (count, bytes) = (rows.len(), rows.iter().map(|row| row_bytes(row)).sum::<usize>());
-        // Of wide rows fewer, but from the whole table, too.
+        // Fewer wide rows are kept, but from the whole table, too.
         let most = ROWS_MAX.min((BYTES_MAX * count).checked_div(bytes).unwrap_or(ROWS_MAX));
         if count <= most {
             return Sample { rows, is_whole };

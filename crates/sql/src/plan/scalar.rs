@@ -1,7 +1,7 @@
 //! Correlated scalar subqueries as joins: `(SELECT sum(x) FROM u WHERE u.k = t.k)` becomes a left join with `u`, grouped by `k`.
 //!
 //! # Invariants
-//! - Only aggregates are taken whose result over no rows is known: NULL, or 0 for `count`.
+//! - Only aggregates are joined whose result over no rows is known: NULL, or 0 for `count`.
 //! - It is done where running the subquery for each row is expected to cost more.
 
 use crate::bind::tree::{
@@ -37,7 +37,7 @@ const NULL_OF_NOTHING: &[&str] = &[
     "var_samp",
 ];
 
-/// From how many rows on a subquery is joined.
+/// Minimum number of rows for which a subquery is joined.
 const ROWS_MIN: f64 = 20.0;
 
 /// The SELECT of a scalar subquery that is one aggregation of its rows.

@@ -142,7 +142,7 @@ impl<'r> Order<'r, '_> {
         if best.is_point && best.rows <= 1.0 || self.wanted.is_empty() {
             return None;
         }
-        // Only as much is read as is wanted.
+        // Only the wanted rows are read.
         let read = few.map_or(1.0, |few| (few / rows.max(1.0)).min(1.0));
         let sort_cost = 2.0 * best.rows.max(2.0) * best.rows.max(2.0).log2() * 0.2;
         let most = match few {

@@ -28,7 +28,7 @@ const PARTNERS: f64 = 0.5;
 const RANGE: f64 = 0.35;
 /// Share that a pattern lets through.
 const PATTERN: f64 = 0.1;
-/// No condition is taken to let nothing through.
+/// Minimum share: no condition is assumed to let nothing through.
 const SHARE_MIN: f64 = 1e-9;
 
 /// The tables of a statement's relations, with their statistics.

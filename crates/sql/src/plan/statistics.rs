@@ -59,7 +59,7 @@ pub(crate) struct Effort {
     bytes: usize,
     /// Number of common values and buckets kept of a column without a setting of its own.
     target: usize,
-    /// Up to which estimate the rows of the table are counted.
+    /// Maximum estimate at which the rows of the table are counted.
     counted_max: u64,
 }
 
@@ -147,7 +147,7 @@ fn sample(
             Ok(sampled.len() < end && bytes < effort.bytes)
         })?;
     }
-    // In the order of the table.
+    // The parts in the order of the table.
     sampled.sort_by_key(|(part, _)| *part);
     Ok((sampled.into_iter().map(|(_, row)| row).collect(), is_whole))
 }

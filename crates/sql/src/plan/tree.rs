@@ -28,8 +28,8 @@ use crate::plan::walk::{
 /// `extract_restriction_or_clauses` has the same bound).
 const IMPLIED_SHARE_MAX: f64 = 0.9;
 
-/// From how many rows on an item is joined with subqueries before others, and which share of its rows they leave at most: it
-/// cannot be looked up any longer.
+/// Minimum number of rows of an item that is joined with subqueries before others, and the maximum share of its rows
+/// that they may leave: it cannot be looked up any longer.
 const EARLY_ROWS_MIN: f64 = 1_000.0;
 const EARLY_SHARE_MAX: f64 = 0.2;
 
@@ -98,7 +98,7 @@ impl Planner<'_> {
         let mut items: Vec<usize> = named.iter().filter_map(item_of).collect();
         items.sort_unstable();
         items.dedup();
-        // Also by the columns of a view that was merged into this query.
+        // Also sees the items by the columns of a view that was merged into this query.
         let sees_item = |relation: RelationId| {
             self.all_relations(vec![relation]).iter().any(|relation| item_of(relation).is_some())
         };
@@ -458,11 +458,11 @@ struct Parts {
     own: Vec<Vec<BoundExpr>>,
     between: Vec<BoundExpr>,
     semi: Vec<SemiJoin>,
-    /// Those with scalar subqueries that may be joined.
+    /// Conditions with scalar subqueries that may be joined.
     scalar: Vec<BoundExpr>,
-    /// Those that name no item.
+    /// Conditions that name no item.
     once: Vec<BoundExpr>,
-    /// Those that must see whole rows.
+    /// Conditions that must see whole rows.
     last: Vec<BoundExpr>,
 }
 

@@ -7,7 +7,8 @@
 //!
 //! # Invariants
 //! - A guard is at least as strict as the condition: NULL passes a check, and no guard.
-//! - What a column is compared with is constant for the statement, or a value of another column, which is validated.
+//! - The operand that a column is compared with is constant for the statement, or a value of another column, which is
+//!   validated.
 
 use std::collections::BTreeSet;
 
@@ -38,7 +39,7 @@ pub(crate) struct Limit<E> {
     pub(crate) value: E,
     /// The value added to the column before it is compared; with `true`, it is subtracted.
     pub(crate) addend: Option<(bool, E)>,
-    /// Of the value before the operations; otherwise of the one after them.
+    /// True for a limit of the value before the operations; otherwise of the one after them.
     pub(crate) is_of_old: bool,
 }
 

@@ -42,7 +42,7 @@ pub(crate) struct Commutation {
     pub(crate) key: Vec<Expr>,
     /// Further conditions on the row as it was.
     pub(crate) filter: Option<Expr>,
-    /// In the order in which they are applied.
+    /// The operations in the order in which they are applied.
     pub(crate) operations: Vec<Commuting>,
     pub(crate) writes: Vec<PlainWrite>,
     /// Conditions that columns must meet after operations have changed them.
@@ -114,7 +114,7 @@ pub(crate) struct Candidate<'s> {
     pub(crate) layout: &'s Layout,
     /// The condition on the row, its key included.
     pub(crate) condition: Option<&'s BoundExpr>,
-    /// Over the new row.
+    /// Expressions over the new row.
     pub(crate) returning: &'s [Expr],
 }
 
@@ -143,7 +143,7 @@ impl Planner<'_> {
             return because("the row in the way is not found by the table's key alone");
         }
         let made = self.take_apart(update, Vec::new(), update.condition)?;
-        // Without an operation nothing is won where the row is read.
+        // Without an operation nothing is gained where the row is read.
         if made.operations.is_empty() && !made.reads.is_empty() { Err(Reads(None)) } else { Ok(made) }
     }
 

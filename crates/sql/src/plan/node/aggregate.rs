@@ -13,7 +13,8 @@ pub(crate) struct AggregateNode {
     pub(crate) input: Plan,
     /// The slots by which rows are grouped.
     pub(crate) keys: Vec<usize>,
-    /// For each grouping set the keys (positions in `keys`) that it has; the others are NULL. One set with all keys: plain.
+    /// The keys (positions in `keys`) of each grouping set; the others are NULL. One set with all keys is plain
+    /// grouping.
     pub(crate) sets: Vec<Vec<usize>>,
     pub(crate) calls: Vec<AggregateCall>,
 }

@@ -30,7 +30,7 @@ pub(crate) struct SetCall {
     pub(crate) arguments: Vec<Expr>,
     pub(crate) types: Vec<Type>,
     pub(crate) result: Type,
-    /// Of a routine in FROM: the types of its columns.
+    /// Types of the columns of a routine in FROM.
     pub(crate) shape: Vec<Type>,
 }
 

@@ -54,7 +54,8 @@ pub(crate) enum AtomKind {
 }
 
 impl Restriction {
-    /// That a boolean column is true, where all conditions together imply it. `settles`: the conditions that it implies.
+    /// The restriction that a boolean column is true, where all conditions together imply it. `settles`: the conditions
+    /// that it implies.
     pub(crate) fn implied(column: usize, settles: Vec<usize>) -> Restriction {
         Restriction { alternatives: vec![vec![boolean(column, true)]], condition: None, settles }
     }

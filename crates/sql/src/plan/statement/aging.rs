@@ -30,7 +30,7 @@ const MISSED_ROWS_MIN: f64 = 1_000.0;
 #[derive(Debug, Default)]
 pub(crate) struct PlanAge {
     tables: Vec<(u32, Table, Age)>,
-    /// For each node, how many rows it is expected to give.
+    /// The expected number of rows of each node.
     estimates: Vec<f64>,
     /// Time of the last comparison of sizes, in microseconds.
     compared_at: AtomicI64,
@@ -41,12 +41,12 @@ pub(crate) struct PlanAge {
 }
 
 impl PlanAge {
-    /// For these tables as they are now.
+    /// The age of a plan for these tables as they are now.
     pub(super) fn of(tables: Vec<(u32, Table, Age)>, estimates: Vec<f64>) -> PlanAge {
         PlanAge { tables, estimates, ..PlanAge::default() }
     }
 
-    /// Of how many tables it is.
+    /// Returns the number of tables.
     pub(crate) fn tables(&self) -> usize {
         self.tables.len()
     }

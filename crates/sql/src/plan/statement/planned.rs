@@ -23,7 +23,7 @@ pub(crate) struct BoundRowRules {
 }
 
 impl BoundRowRules {
-    /// Of a table without any.
+    /// The rules of a table without any.
     pub(crate) fn none() -> BoundRowRules {
         BoundRowRules {
             relation: RelationId(0),
