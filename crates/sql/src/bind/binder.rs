@@ -38,7 +38,7 @@ pub(crate) struct Binder<'a> {
     pub context: BindContext<'a>,
     /// The schemas in which names without one are looked up: the session's, or those of the view being expanded.
     pub path: Vec<String>,
-    /// For reading literals, and for what depends on the session's settings.
+    /// The services for reading literals, and for expressions that depend on the session's settings.
     pub environment: &'a mut dyn Environment,
     /// The types of the parameters, as far as they are known.
     pub parameters: Vec<Option<Type>>,
@@ -58,7 +58,7 @@ pub(crate) struct Binder<'a> {
     /// True if an object is being defined: the names in its texts mean what they mean to the session.
     pub defines: bool,
     /// True if the text was stored with the schemas of users' functions: a name without one means a built-in function
-    /// that takes the arguments, whatever was created later.
+    /// that accepts the arguments, whatever was created later.
     pub settled: bool,
     /// True if the statement is internal: its names need no USAGE of schemas.
     pub is_own: bool,
@@ -102,15 +102,15 @@ pub(crate) struct VisibleCte {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CteState {
     Whole,
-    /// In its non-recursive term, where it may not be named.
+    /// The query is in its non-recursive term, where it may not be named.
     Initial,
-    /// In its recursive term, where it may be named once.
+    /// The query is in its recursive term, where it may be named once.
     Recursive,
-    /// In its own definition, which is no UNION: where it may not be named.
+    /// The query is in its own definition, which is no UNION: it may not be named.
     Formless,
-    /// In its own definition, which writes: where it may not be named.
+    /// The query is in its own definition, which writes: it may not be named.
     Writing,
-    /// In the definition of an earlier one of its WITH.
+    /// The query is in the definition of an earlier one of its WITH.
     Later,
     /// A statement that writes without RETURNING.
     Silent,
@@ -151,7 +151,7 @@ pub(crate) struct Scope {
     pub groupings: Vec<(Vec<BoundExpr>, At)>,
     /// The direct arguments of aggregates WITHIN GROUP: they must be grouped.
     pub direct_arguments: Vec<(BoundExpr, At)>,
-    /// Those of aggregates of this query that are in its subqueries.
+    /// Direct arguments of aggregates of this query that are in its subqueries.
     pub outer_direct_arguments: Vec<BoundExpr>,
     /// The counts by which hypothetical-set aggregates are computed.
     pub counts_before: Vec<CountBefore>,

@@ -367,7 +367,7 @@ impl Binder<'_> {
         self.check_collatable(ty.element().unwrap_or(ty), collation.at())
     }
 
-    /// Text compares by bytes: only collations that say so are known.
+    /// Text compares by bytes: only collations with this order are known.
     fn known_collation(&self, collation: &ObjectName) -> Result<()> {
         if matches!(collation.last(), "C" | "POSIX" | "C.UTF-8" | "C.utf8" | "default" | "ucs_basic") {
             return Ok(());

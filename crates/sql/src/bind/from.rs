@@ -48,7 +48,7 @@ impl Binder<'_> {
         Ok(from)
     }
 
-    /// Makes an entry visible, unless its name is taken.
+    /// Makes an entry visible, unless its name is in use.
     fn add_entry(&mut self, entry: Entry, item: &TableRef) -> Result<()> {
         self.check_name(&entry, item)?;
         self.scope().entries.push(entry);

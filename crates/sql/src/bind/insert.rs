@@ -244,7 +244,7 @@ impl Binder<'_> {
         if is_ignored { self.default_value(column) } else { Ok(value) }
     }
 
-    /// For each column of the table its value.
+    /// The value of each column of the table.
     fn insert_values(
         &mut self,
         table: &Arc<Table>,

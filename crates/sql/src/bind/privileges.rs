@@ -3,8 +3,9 @@
 //! # Invariants
 //! - Every table, view and sequence that a statement reads or writes is on the list, with the role that needs the
 //!   privileges: the current role, or the view's owner for relations that a view reads.
-//! - Which columns are read is taken from the bound tree, so a column that is named in whatever way counts.
-//! - What a table itself needs of its columns (generated columns, checks, defaults) needs no privilege to read them.
+//! - The columns that are read are found in the bound tree, so a column that is named in whatever way counts.
+//! - Expressions of a table itself over its columns (generated columns, checks, defaults) need no privilege to read
+//!   them.
 //!
 //! Source: PostgreSQL 15, `ExecCheckRTEPerms` in `execMain.c`, `rewriteTargetView` in `rewriteHandler.c`.
 
@@ -36,7 +37,7 @@ pub(crate) struct Required {
     pub selects_if_read: bool,
     /// The columns that INSERT and UPDATE give values.
     pub written: Vec<(Privileges, Vec<usize>)>,
-    /// Of a view through which is written, each of its columns that is one of `relation`'s, with that column.
+    /// The columns of a written view that are columns of `relation`, each with that column.
     pub columns_of_view: Option<Vec<(usize, usize)>>,
     /// True if a system column is read, which needs the privilege on the whole relation.
     pub reads_system_column: bool,

@@ -44,13 +44,13 @@ pub(crate) struct RoutineCall {
 /// Assignment of a call's arguments to a routine's.
 struct Candidate {
     routine: Arc<Routine>,
-    /// For each input argument, the position of the call's argument; `None` for its default.
+    /// The position of the call's argument for each input argument; `None` for its default.
     order: Vec<Option<usize>>,
     /// The types to which the call's arguments are to be converted.
     types: Vec<Type>,
     /// The first input argument from which on the call's are put into an array.
     packs_from: Option<usize>,
-    /// True if another routine of its schema takes the same arguments: the call does not say which is meant.
+    /// True if another routine of its schema accepts the same arguments: the call does not decide which is meant.
     is_ambiguous: bool,
 }
 
@@ -96,7 +96,7 @@ impl Candidate {
     }
 }
 
-/// Of candidates that accept the same arguments of the call, the one that PostgreSQL prefers: of the first schema of
+/// The candidate that PostgreSQL prefers of those that accept the same arguments of the call: of the first schema of
 /// the path, and one that does not pack them into an array. Where defaults make two of them equal, neither is.
 fn preferred(candidates: impl Iterator<Item = Candidate>) -> Vec<Candidate> {
     let mut kept: Vec<Candidate> = Vec::new();

@@ -1,9 +1,9 @@
 //! Bound queries: SELECT, VALUES, set operations, WITH.
 //!
 //! Invariants: a query's first `columns.len()` targets are its result; targets after them exist only for ORDER BY and
-//! DISTINCT ON, which name targets by position. Where a SELECT groups, its targets, HAVING and window calls name what
-//! was grouped as [`BoundExpr::Group`] and [`BoundExpr::Aggregate`] only; the arguments of aggregates and `group_by`
-//! name the relations' columns.
+//! DISTINCT ON, which name targets by position. Where a SELECT groups, its targets, HAVING and window calls name
+//! grouped expressions as [`BoundExpr::Group`] and [`BoundExpr::Aggregate`] only; the arguments of aggregates and
+//! `group_by` name the relations' columns.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub(crate) struct BoundColumn {
     pub ty: Type,
     /// The type's modifier.
     pub modifier: Modifier,
-    /// The table and the column (from zero) that it is taken from unchanged, for the result's description.
+    /// The table and the column (from zero) that it is an unchanged copy of, for the result's description.
     pub source: Option<(u32, usize)>,
 }
 
@@ -122,7 +122,7 @@ pub(crate) struct BoundTarget {
 pub(crate) enum Distinct {
     /// None.
     No,
-    /// Those equal to another in all result columns.
+    /// Rows equal to another in all result columns.
     All,
     /// All but the first, in the order of the query, of those equal in these targets.
     On(Vec<usize>),
@@ -298,7 +298,7 @@ pub(crate) enum WindowFunction {
 /// A window's frame.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Frame {
-    /// In what offsets are counted.
+    /// The unit in which offsets are counted.
     pub unit: FrameUnit,
     /// Its start.
     pub start: FrameBound,

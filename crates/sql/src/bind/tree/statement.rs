@@ -55,7 +55,7 @@ pub(crate) struct BoundInsert {
     pub query: Option<BoundQuery>,
     /// The relation by which `values` names the query's columns.
     pub source: RelationId,
-    /// For each column of the table its value, over `source`: a column of the query, a default, a constant. A cell
+    /// The value of each column of the table, over `source`: a column of the query, a default, a constant. A cell
     /// DEFAULT of a VALUES list is already the default's expression.
     pub values: Vec<BoundExpr>,
     /// Generated columns, over `target`, in the order in which they can be computed.
@@ -187,6 +187,6 @@ pub(crate) enum MergeAction {
     Nothing,
     Delete,
     Update(Vec<(usize, BoundExpr)>),
-    /// For each column of the table its value, over the source's relations.
+    /// The value of each column of the table, over the source's relations.
     Insert(Vec<BoundExpr>),
 }
