@@ -131,7 +131,7 @@ impl Parser<'_> {
         let at = self.position();
         let level = match self.peek(0) {
             TokenKind::Operator(symbol) => level_of(symbol),
-            // Behind an operator that ends in no operand, as IS NULL does.
+            // After an operator that ends in no operand, as IS NULL does.
             TokenKind::Mark("::") => level::CAST,
             TokenKind::Word(word) if self.is_restricted => match word.as_ref() {
                 "is" if self.is_word(1, "distinct") => level::IS,

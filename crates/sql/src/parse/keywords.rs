@@ -226,7 +226,7 @@ pub(super) fn may_be_bare_alias(word: &str) -> bool {
     !among(NEVER_BARE_ALIAS, word)
 }
 
-/// A name as it has to be written in SQL: quoted if it would be read as something else.
+/// A name as it has to be written in SQL: quoted if it would otherwise be read differently.
 pub(crate) fn quote_identifier(name: &str) -> String {
     let mut characters = name.bytes();
     let plain = characters.next().is_some_and(|first| first == b'_' || first.is_ascii_lowercase())

@@ -114,7 +114,7 @@ fn continues_word(byte: u8) -> bool {
 }
 
 impl<'t> Lexer<'t> {
-    /// At the beginning of a text.
+    /// A lexer at the beginning of a text.
     pub fn new(text: &'t str) -> Lexer<'t> {
         Lexer { text, bytes: text.as_bytes(), at: 0, has_ended: false }
     }

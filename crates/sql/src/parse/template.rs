@@ -1,10 +1,10 @@
-//! Templates: a statement's text with its literals taken out, so that statements which differ in them only share a
-//! plan.
+//! Templates: a statement's text with its literals replaced by parameters, so that statements which differ in them only
+//! share a plan.
 //!
 //! # Invariants
 //! - A template is a text of SQL itself: `$1`, `$2`, … replace literals, everything else is as it was. Bound with the
 //!   literals' types, it means what the statement means, or it cannot be bound.
-//! - Only literals are taken out that are compared with a column, added to one, bounds of BETWEEN, items of a column's
+//! - Only literals are replaced that are compared with a column, added to one, bounds of BETWEEN, items of a column's
 //!   IN list, or values of an INSERT, each of them alone. So LIMIT, ORDER BY n, type modifiers, intervals, typed and
 //!   cast literals, and arguments of functions keep theirs; and so do expressions of constants, which are folded when a
 //!   statement is planned: `1 / 0` is an error then.
@@ -18,10 +18,10 @@ use smallvec::SmallVec;
 
 /// Longer statements are planned as they are.
 const TEXT_BYTES_MAX: usize = 4_096;
-/// Maximum number of literals that are taken out.
+/// Maximum number of literals that are replaced.
 const LITERALS_MAX: usize = 64;
 
-/// A literal that was taken out.
+/// A literal that was replaced.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Literal {
     /// An integer: it is of the smallest of the types integer and bigint that holds it.
@@ -60,7 +60,7 @@ enum Before {
     Name,
     /// A name and NOT.
     NotOfName,
-    /// A literal that was taken out.
+    /// A literal that was replaced.
     Taken,
     Other,
 }
@@ -75,9 +75,9 @@ struct Scanner<'t> {
     is_insert: bool,
     /// Number of open parentheses.
     depth: usize,
-    /// In a column's IN list: how many parentheses were open before it.
+    /// The number of parentheses that were open before a column's IN list, while inside of one.
     list: Option<usize>,
-    /// In VALUES of an INSERT: how many parentheses were open before it.
+    /// The number of parentheses that were open before VALUES of an INSERT, while inside of it.
     values: Option<usize>,
 }
 

@@ -308,7 +308,7 @@ pub(crate) struct CreateView {
     pub columns: Vec<Name>,
     /// WITH, of a view: names and values.
     pub options: Vec<(String, Option<String>)>,
-    /// Of a materialized view, whether its query is run.
+    /// True if the query of a materialized view is run.
     pub with_data: bool,
     pub query: Box<Query>,
     /// The query as it was written.
@@ -469,7 +469,7 @@ pub(crate) enum AlterType {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ExtensionStatement {
     Create(CreateExtension),
-    /// Without a version: to the newest.
+    /// An update; without a version, to the newest.
     Update {
         name: Name,
         to: Option<String>,

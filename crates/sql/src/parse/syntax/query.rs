@@ -155,9 +155,9 @@ pub(crate) enum JoinType {
 pub(crate) enum JoinCondition {
     None,
     On(Expr),
-    /// With the alias of the joined columns.
+    /// USING, with the alias of the joined columns.
     Using(Vec<Name>, Option<Name>),
-    /// With the byte at which the join ends; it begins with NATURAL.
+    /// NATURAL, with the byte at which the join ends; it begins with NATURAL.
     Natural(At),
 }
 

@@ -19,7 +19,7 @@ pub(crate) enum RoleName {
 pub(crate) enum RoleStatement {
     Create {
         name: RoleName,
-        /// CREATE USER: it may connect unless something else is said.
+        /// CREATE USER: it may connect unless the statement forbids it.
         login: bool,
         options: Vec<RoleOption>,
     },

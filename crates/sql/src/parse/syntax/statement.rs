@@ -173,7 +173,7 @@ pub(crate) enum Statement {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ParsedStatement {
     pub statement: Statement,
-    /// From its first token to the end of its last.
+    /// The range from its first token to the end of its last.
     pub start: usize,
     pub end: usize,
     /// The highest number of a parameter.
@@ -188,7 +188,7 @@ pub(crate) struct TransactionModes {
     pub deferrable: Option<bool>,
 }
 
-/// The isolation levels that can be asked for. All are served as serializable.
+/// The isolation levels that can be requested. All are served as serializable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Isolation {
     ReadUncommitted,

@@ -107,7 +107,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Behind REFERENCES.
+    /// The target of a foreign key, after REFERENCES.
     fn reference(&mut self) -> Result<Reference> {
         let table = self.object_name()?;
         let columns = if self.is_mark(0, "(") { self.names_in_parentheses()? } else { Vec::new() };

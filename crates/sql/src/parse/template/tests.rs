@@ -1,4 +1,4 @@
-//! Templates of statements, and the constants that are taken out of them.
+//! Templates of statements, and the constants that are replaced in them.
 
 use super::*;
 
