@@ -320,7 +320,7 @@ fn cost(expr: &BoundExpr) -> usize {
     sum
 }
 
-/// In a condition NULL is as good as false.
+/// In a condition NULL has the effect of false.
 fn simplify_condition(condition: &mut BoundExpr) {
     let (parts, is_or) = match condition {
         BoundExpr::And(parts) => (parts, false),
