@@ -41,7 +41,7 @@ pub(crate) enum Procedure {
     Row(row::OneRow),
     Read(read::PointRead),
     Insert(insert::OneInsert),
-    /// In a box, because it is much larger than the others.
+    /// Boxed, because it is much larger than the others.
     Update(Box<update::PointUpdate>),
     Delete(delete::PointDelete),
 }
