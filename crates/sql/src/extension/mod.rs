@@ -85,7 +85,7 @@ pub(crate) const AVAILABLE: &[Available] = &[
 
 /// The functions of an extension, parsed.
 struct Parsed {
-    /// By the places of [`AVAILABLE`].
+    /// The functions by the positions of [`AVAILABLE`].
     functions: Vec<Vec<Function>>,
     operators: Vec<Vec<Function>>,
     /// Position of the function of each signature.
