@@ -71,7 +71,7 @@ pub trait Accumulator: Send + Any {
     /// The result so far; may be called several times. An ordered-set aggregate is given its direct arguments.
     fn finish(&self, context: &mut FunctionContext<'_>, direct: &[Value]) -> Result<Value>;
 
-    /// About how many bytes the state occupies.
+    /// Approximate number of bytes that the state occupies.
     fn size(&self) -> usize;
 }
 
@@ -270,7 +270,7 @@ impl Definition {
     /// The entry that the signature describes.
     ///
     /// # Panics
-    /// If the signature is not well-formed: a fault in the table, which every test finds.
+    /// Panics if the signature is not well-formed: a fault in the table, which every test finds.
     pub(crate) fn parse(self) -> Function {
         let malformed = || -> ! { panic!("malformed signature: {}", self.signature) };
         let Some((name, rest)) = self.signature.split_once('(') else { malformed() };

@@ -28,7 +28,7 @@ pub(super) const SETS: &[Definition] = &[
     set("generate_subscripts(anyarray, int4) setof int4", |_, v| subscripts(v, false)),
     set("generate_subscripts(anyarray, int4, bool) setof int4", |_, v| subscripts(v, v[2].bool())),
     set("unnest(anyarray) setof anyelement", unnest),
-    // Of the information schema: drivers list the columns of keys with it.
+    // A function of the information schema: drivers list the columns of keys with it.
     set("_pg_expandarray(anyarray) setof record x anyelement; n int4", numbered_elements),
 ];
 

@@ -126,7 +126,7 @@ fn extreme(wanted: Ordering) -> Box<dyn Accumulator> {
 }
 
 impl Extreme {
-    /// Of equal values that print differently, the last one stays, but the first one of `char(n)`.
+    /// Keeps the last one of equal values that print differently, but the first one of `char(n)`.
     fn take(&mut self, value: &Value) {
         let stays = self.value.as_ref().is_some_and(|current| match current.cmp(value) {
             Ordering::Equal => matches!(current, Value::Bpchar(_)),

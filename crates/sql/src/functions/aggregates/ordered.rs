@@ -103,7 +103,7 @@ fn discrete(values: &[Value], fraction: f64) -> Result<Value> {
     Ok(values[row.max(1) - 1].clone())
 }
 
-/// Between the two values around the fraction.
+/// A value between the two values around the fraction.
 fn continuous(values: &[Value], fraction: f64) -> Result<Value> {
     let place = fraction * (values.len() - 1) as f64;
     let (first, second) = (place.floor() as usize, place.ceil() as usize);

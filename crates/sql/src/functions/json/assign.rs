@@ -1,8 +1,8 @@
 //! Documents with a part replaced, as `UPDATE … SET j['a'][0] = '1'` has them.
 //!
 //! # Invariants
-//! - What is missing on the way is created: an array for a step that is an integer, else an object. Arrays are filled with
-//!   `null`. A scalar on the way is an error.
+//! - Missing containers on the way are created: an array for a step that is an integer, else an object. Arrays are
+//!   filled with `null`. A scalar on the way is an error.
 //!
 //! Source: PostgreSQL 15, `jsonb_set_element`, `setPath` and `push_path` in `jsonfuncs.c`.
 

@@ -226,7 +226,7 @@ fn concatenated(left: &Jsonb, right: &Jsonb) -> Jsonb {
     Jsonb::Array([elements(left), elements(right)].concat())
 }
 
-/// Without the members, or the string elements, with these names.
+/// The document without the members, or the string elements, with these names.
 fn delete_keys(value: &Jsonb, keys: &[&str]) -> Result<Value> {
     let keys: HashSet<&str> = keys.iter().copied().collect();
     Ok(Value::jsonb(match value {

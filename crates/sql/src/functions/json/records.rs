@@ -95,7 +95,7 @@ impl Source<'_> {
     fn row(&self, context: &FunctionContext<'_>, members: &[(String, &str)]) -> Result<Value> {
         let fields = self.columns.fields.iter().zip(self.columns.values.iter()).enumerate();
         let value = |(at, (field, modifier)): (usize, (&crate::types::record::RecordField, &Value))| {
-            // Of several members of one name the last counts.
+            // The last of several members of one name counts.
             match members.iter().rev().find(|(name, _)| **name == *field.name) {
                 Some((_, part)) => convert(context, part, field.kind, Modifier(modifier.int4())),
                 None => Ok(self.base.map_or(Value::Null, |base| base.values[at].clone())),

@@ -287,7 +287,7 @@ impl Moment {
     }
 
     fn roman_month(&self, field: &Field) -> String {
-        // Of whole years the month is the last, or the first of those before.
+        // The month of whole years is the last, or the first of those before.
         let at = match self.month {
             0 if self.year == 0 => return String::new(),
             0 => {
@@ -324,7 +324,7 @@ impl Moment {
     }
 }
 
-/// With leading zeros, after the sign.
+/// The value with leading zeros, after the sign.
 fn padded(value: i64, width: usize) -> String {
     if value < 0 {
         format!("-{:0width$}", value.unsigned_abs(), width = width.saturating_sub(1))

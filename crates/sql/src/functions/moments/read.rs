@@ -49,7 +49,7 @@ struct Moment {
     micros: i64,
     /// Seconds east of Greenwich.
     offset: Option<i64>,
-    /// To how many digits of a second it is rounded.
+    /// Number of digits of a second to which it is rounded.
     digits: Option<i32>,
 }
 
@@ -74,7 +74,7 @@ struct Parts {
     week_of_month: i32,
     day: i32,
     day_of_year: i32,
-    /// From Sunday, which is 1.
+    /// Day of the week from Sunday, which is 1.
     day_of_week: i32,
     julian: i32,
     hour: i32,
@@ -95,7 +95,7 @@ struct Parts {
 const MONTHS_SHORT: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const DAYS_SHORT: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
-/// From the longest, so that none hides another.
+/// Roman numbers, the longest first, so that none hides another.
 const ROMAN_MONTHS: [&str; 12] = ["XII", "XI", "X", "IX", "VIII", "VII", "VI", "V", "IV", "III", "II", "I"];
 
 /// Sets a field that may have been read before.

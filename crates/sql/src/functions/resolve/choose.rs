@@ -77,7 +77,7 @@ fn narrow_by_category(left: &mut Vec<usize>, choices: &[&[Type]], actual: &[Type
     }
 }
 
-/// If all known arguments have one type, unknown ones are taken for the same.
+/// If all known arguments have one type, unknown ones are assumed to have the same.
 fn same_as_known(left: &[usize], choices: &[&[Type]], actual: &[Type]) -> Option<usize> {
     let mut known = actual.iter().copied().filter(|&kind| kind != Type::Unknown);
     let first = known.next()?;

@@ -110,7 +110,7 @@ fn reversed(text: &str) -> Result<Value> {
     Ok(Value::text(made))
 }
 
-/// From how many bytes on a set of characters to trim is hashed.
+/// Minimum number of bytes for which a set of characters to trim is hashed.
 const LONG_SET_BYTES: usize = 64;
 
 /// The characters of a set to trim.

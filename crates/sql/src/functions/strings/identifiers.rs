@@ -1,4 +1,4 @@
-//! `parse_ident`: a qualified name taken apart.
+//! `parse_ident`: the parts of a qualified name.
 //!
 //! Source: PostgreSQL 15, `parse_ident` in `misc.c`.
 

@@ -1,10 +1,10 @@
 //! POSIX advanced regular expressions, as PostgreSQL matches them.
 //!
 //! A pattern is read to a syntax tree (`parse`). The linear-time matcher of the crate `regex` finds where it may match
-//! (`linear`); `~` needs no more of a pattern without look-around and back-references. Which of several matches counts,
-//! and what its groups capture, follows PostgreSQL's rules, which differ from Perl's: a whole branch has one
+//! (`linear`); `~` needs no more of a pattern without look-around and back-references. The choice among several
+//! matches, and the captures of groups, follow PostgreSQL's rules, which differ from Perl's: a whole branch has one
 //! preference, and alternatives prefer the longest match (`tree`, `matcher`). Automata that work as texts are matched
-//! answer that in time proportional to the text for each node of the tree (`automaton`, `context`); back-references may
+//! find both in time proportional to the text for each node of the tree (`automaton`, `context`); back-references may
 //! need many attempts, and every step polls for cancellation.
 //!
 //! Invariants: a pattern that is not valid in PostgreSQL is 2201B. Compiled patterns are kept for each thread.
@@ -70,7 +70,7 @@ impl Default for Flags {
 }
 
 impl Flags {
-    /// For `~*`.
+    /// The flags of `~*`.
     pub(super) fn ignoring_case() -> Flags {
         Flags { ignores_case: true, ..Flags::default() }
     }

@@ -97,7 +97,7 @@ struct Known {
     /// The resolved state of a state and of what holds.
     resolved: HashMap<(u32, u64), u32>,
     all_resolved: Vec<Resolved>,
-    /// Without conditions: the resolved state of each state, and one more; 0 if it is not known yet.
+    /// The resolved state of each state without conditions, and one more; 0 if it is not known yet.
     plain: Vec<u32>,
 }
 

@@ -18,7 +18,7 @@ pub(super) struct Colors {
     /// The colors of ASCII characters and one more each; 0 if it is not known yet.
     ascii: [u32; 128],
     others: HashMap<char, u32>,
-    /// For each color the sets that it belongs to.
+    /// The sets that each color belongs to.
     members: Vec<Vec<bool>>,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Lookout {
     pub automaton: Automaton,
     pub is_behind: bool,
     pub is_negated: bool,
-    /// By byte; empty if nothing is known.
+    /// Known results by byte; empty if nothing is known.
     known: Vec<Option<bool>>,
 }
 

@@ -42,7 +42,7 @@ pub(super) struct Reader {
     pub(super) flags: Flags,
     sets: Vec<CharSet>,
     looks: Vec<Look>,
-    /// For each group whether it is complete.
+    /// The groups' states: true if a group is complete.
     groups: Vec<bool>,
     has_back_references: bool,
     depth: usize,
