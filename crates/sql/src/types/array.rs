@@ -35,7 +35,7 @@ impl Dimension {
 pub struct ArrayValue {
     /// The type of the elements.
     pub element: Type,
-    /// From the outermost; none in an empty array.
+    /// The dimensions from the outermost; none in an empty array.
     pub dimensions: Vec<Dimension>,
     /// The elements, the last subscript moving fastest.
     pub values: Vec<Value>,

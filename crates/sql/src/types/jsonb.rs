@@ -129,7 +129,7 @@ impl Jsonb {
         }
     }
 
-    /// About how many bytes the tree occupies.
+    /// Approximate number of bytes that the tree occupies.
     pub fn heap_size(&self) -> usize {
         let mut bytes = size_of::<Jsonb>();
         match self {

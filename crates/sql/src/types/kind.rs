@@ -120,7 +120,7 @@ macro_rules! types {
                 }
             }
 
-            /// The type with this oid; oids of users' types are taken for enums, odd ones for their arrays.
+            /// The type with this oid; oids of user-defined types are treated as enums, odd ones as their arrays.
             pub fn from_oid(oid: u32) -> Option<Type> {
                 match oid {
                     $($oid => Some(Type::$variant),)*
@@ -386,7 +386,8 @@ impl Modifier {
     /// No modifier.
     pub const NONE: Modifier = Modifier(-1);
 
-    /// Of columns that a program has made with the engine's own dates and timestamps; otherwise as [`NONE`](Self::NONE).
+    /// The modifier of columns that a program has made with the engine's own dates and timestamps; otherwise like
+    /// [`NONE`](Self::NONE).
     pub const ENGINE_TIME: Modifier = Modifier(-2);
 
     /// The modifier of `varchar(n)` and `char(n)`.

@@ -77,7 +77,7 @@ impl Network {
         Value::bytes(bytes)
     }
 
-    /// Of the bytes of a value.
+    /// Decodes the bytes of a value.
     pub fn of(bytes: &[u8]) -> Network {
         let is_v6 = bytes.first() == Some(&6);
         let octets = if is_v6 { 16 } else { 4 };
@@ -92,7 +92,7 @@ impl Network {
         if self.is_v6 { v6_text(self.address) } else { v4_text(&self.octets()) }
     }
 
-    /// With the mask, also where that is a whole address's.
+    /// The text with the mask, also where that is a whole address's.
     pub fn full_text(self) -> String {
         format!("{}/{}", self.host_text(), self.bits)
     }

@@ -215,7 +215,7 @@ impl Value {
         }
     }
 
-    /// About how many bytes the value has allocated beside its own 24.
+    /// Approximate number of bytes that the value has allocated besides its own 24.
     pub fn heap_size(&self) -> usize {
         match self {
             Value::Text(text) | Value::Bpchar(text) | Value::Json(text) => text.len() + 16,

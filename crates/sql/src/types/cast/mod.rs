@@ -25,7 +25,7 @@ pub use strings::apply_modifier;
 /// The place of a cast; each includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CastContext {
-    /// Inside of an expression.
+    /// Inside an expression.
     Implicit,
     /// In the assignment of a value to a column.
     Assignment,
@@ -71,7 +71,7 @@ pub fn all_casts() -> impl Iterator<Item = &'static CastEntry> {
 pub enum CastMethod {
     /// Nothing is to be done.
     Same,
-    /// By a function.
+    /// Cast by a function.
     Function(CastFunction),
     /// Through text.
     Text,

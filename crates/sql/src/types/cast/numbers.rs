@@ -140,7 +140,7 @@ const EXACT_POWERS: [f64; 23] = [
     1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18,
     1e19, 1e20, 1e21, 1e22,
 ];
-/// Up to here a `double precision` holds every integer.
+/// Maximum of the integers that a `double precision` holds without gaps.
 const EXACT_INTEGERS: u64 = 1 << 53;
 
 /// A `numeric` as a `double precision`; 22003 where it is too large or too small.

@@ -55,7 +55,7 @@ pub fn offset_at_instant(instant: i64, zone: &TimeZone, abbreviation: &str) -> i
 /// Maximum number of a zone's changes that are examined after a time.
 const FOLLOWING_MAX: usize = 400;
 
-/// In minutes east of Greenwich.
+/// Offsets in minutes east of Greenwich.
 const FIXED: &[(&str, i32)] = &[
     ("acdt", 630),
     ("acsst", 630),

@@ -153,7 +153,7 @@ fn parse_clock(text: &str, kind: &str, now: i64, formats: &FormatSettings) -> Re
     Ok((time_of_fields(&time), zone))
 }
 
-/// For times, digits alone are a time: `123456`.
+/// Reads a text of a time, in which digits alone are a time: `123456`.
 fn read_clock(text: &str, order: DateOrder) -> Decode<Decoded> {
     let trimmed = text.trim();
     let without_t = trimmed.strip_prefix(['T', 't']).unwrap_or(trimmed);

@@ -16,7 +16,7 @@ use crate::error::{Result, SqlError, SqlState};
 const UNIX_EPOCH: i64 = 946_684_800_000_000;
 /// Microseconds of the 400 years after which the calendar repeats.
 const CYCLE: i64 = 146_097 * 86_400_000_000;
-/// The first microsecond of 9990, from which years are taken back by cycles.
+/// The first microsecond of 9990, from which years are moved back by cycles.
 const LAST_YEARS: i64 = 252_139_392_000_000_000;
 
 /// A microsecond that the time zone database covers, at the same place of the calendar's cycle.

@@ -257,7 +257,7 @@ impl Numeric {
         Ok(self.negate().floor()?.negate())
     }
 
-    /// Without zeros at the end of the fraction.
+    /// The number without zeros at the end of the fraction.
     pub fn trim_scale(&self) -> Result<Numeric> {
         self.min_scale().map_or_else(|| Ok(self.clone()), |scale| self.truncate(scale))
     }

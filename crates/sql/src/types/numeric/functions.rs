@@ -51,7 +51,7 @@ impl Numeric {
     /// The square root of a number that is not negative, with this scale.
     pub fn sqrt_to_scale(&self, result_scale: i32) -> Result<Numeric> {
         let Some((coefficient, scale)) = self.parts() else { return Ok(self.clone()) };
-        // One digit more than asked for, then rounded; an inexact root never ends in exactly a half.
+        // One digit more than requested, then rounded; an inexact root never ends in exactly a half.
         let wide = rescale(coefficient, scale, 2 * (result_scale + 1));
         let root = wide.sqrt();
         let is_exact = &root * &root == wide;

@@ -119,7 +119,7 @@ impl Numeric {
         }
     }
 
-    /// The result of an operation that takes long if the result is: polls for an interrupt.
+    /// The result of an operation that is slow if the result is long: polls for an interrupt.
     pub(crate) fn polled(self) -> Result<Numeric> {
         if let Numeric::Large(large) = &self
             && large.coefficient.bits() > LONG_BITS
@@ -194,7 +194,7 @@ impl Numeric {
         }
     }
 
-    /// About how many bytes are allocated.
+    /// Approximate number of bytes that are allocated.
     pub fn heap_size(&self) -> usize {
         match self {
             Numeric::Large(large) => 48 + (large.coefficient.bits() / 8) as usize,

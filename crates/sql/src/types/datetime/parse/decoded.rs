@@ -67,7 +67,7 @@ impl Decoded {
         Ok(decoded)
     }
 
-    /// Behind a `T` there must be a time.
+    /// Checks that a time follows a `T`.
     fn expect_time(&self, next: &Token) -> Decode<()> {
         let has_date = self.year.is_some() || self.julian.is_some();
         if has_date && matches!(next, Token::Time(_) | Token::Number(_)) {

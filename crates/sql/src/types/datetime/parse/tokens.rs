@@ -80,7 +80,8 @@ fn date_token(text: &str, start: usize, at: usize, separator: u8) -> Decode<(Tok
     if followed.is_ascii_digit() {
         let end = run(bytes, at + 1, is_digit);
         if bytes.get(end) == Some(&separator) {
-            // Behind two numbers there is no name of a month: `1999-08-Jan` is no date, and the letter T starts the time.
+            // After two numbers there is no name of a month: `1999-08-Jan` is no date, and the letter T starts the
+            // time.
             let end = run(bytes, at, |byte| is_digit(byte) || byte == separator);
             Ok((Token::Date(piece(end)), end))
         } else if separator == b'.' {
