@@ -306,7 +306,7 @@ impl SqlError {
         self
     }
 
-    /// Without the detail.
+    /// Removes the detail.
     pub fn without_detail(mut self) -> SqlError {
         self.0.detail = None;
         self

@@ -1,11 +1,11 @@
 //! Interruption of statements by a cancel request, a terminated session, or a timeout. A function that can run long in
 //! one call polls [`check`] or [`step`] without an argument, wherever it is (PostgreSQL's `CHECK_FOR_INTERRUPTS`). In
-//! the same way the parser counts, wherever it is, what a statement's texts take ([`count_text`]).
+//! the same way the parser counts, wherever it is, the memory of a statement's texts ([`count_text`]).
 //!
 //! # Invariants
 //! - A thread polls for the statement that it is running: [`enter`] sets it, until the guard that it returns is
 //!   dropped. Outside of a statement every poll succeeds.
-//! - What is counted for texts is given back when the thread has left the statement.
+//! - The memory counted for texts is released when the thread has left the statement.
 //!
 //! # Concurrency
 //! Any thread may cancel; those that run the statement poll. Relaxed throughout: the flag and the deadline carry no data, and a
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use crate::error::{Result, SqlError, SqlState};
 use crate::run::memory::{Memory, SessionMemory};
 
-/// Of how many calls of [`step`] one polls.
+/// Number of calls of [`step`] of which one polls.
 const STEPS_PER_CHECK: u32 = 1024;
 /// Number of bytes processed between two polls, where [`pieces`] and [`blocks`] divide them.
 const PIECE_BYTES: usize = 256 << 10;
@@ -53,7 +53,7 @@ impl Interrupt {
         Interrupt::of_session(None)
     }
 
-    /// Of the statements of a session, whose texts count among its memory.
+    /// The interrupt of the statements of a session, whose texts count among its memory.
     pub(crate) fn of_session(memory: Option<Arc<SessionMemory>>) -> Arc<Interrupt> {
         Arc::new(Interrupt {
             is_canceled: AtomicBool::new(false),

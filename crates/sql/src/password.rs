@@ -33,7 +33,7 @@ pub struct Verifier {
 }
 
 impl Verifier {
-    /// Of a new password, with a random salt.
+    /// The verifier of a new password, with a random salt.
     ///
     /// # Errors
     /// The system gives no random numbers.
@@ -43,9 +43,9 @@ impl Verifier {
         Ok(Self::derive(password, &salt, ITERATIONS))
     }
 
-    /// Of a password, with this salt.
+    /// The verifier of a password, with this salt.
     pub fn derive(password: &str, salt: &[u8], iterations: u32) -> Verifier {
-        // A password that SASLprep refuses is taken as it is, as PostgreSQL does.
+        // A password that SASLprep refuses is used as it is, as PostgreSQL does.
         let password = stringprep::saslprep(password).unwrap_or(password.into());
         let mut salted = [0; DIGEST];
         pbkdf2::pbkdf2_hmac::<Sha256>(password.as_bytes(), salt, iterations, &mut salted);
