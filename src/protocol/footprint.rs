@@ -33,8 +33,8 @@ pub(crate) enum Routed {
 }
 
 impl Routed {
-    /// That of a key with this many components, in a table whose routing columns were chosen. Apart: it needs room on the stack
-    /// that others would make for it.
+    /// The routing of a key with this many components, in a table whose routing columns were chosen. Apart: it needs room on
+    /// the stack that others would make for it.
     #[inline(never)]
     pub(crate) fn of_own_columns(table: &TableCore, key: &[u8], components: usize) -> Routed {
         let fields = table.routing_fields(key, components);

@@ -22,7 +22,7 @@ use crate::storage::table::TableCore;
 /// The longest time that an attempt waits for a row: many short bodies, but no transaction block that waits for its
 /// client.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// After this many attempts on a thread with hot rows, the counters of all fall by one.
+/// The number of attempts on a thread with hot rows after which the counters of all fall by one.
 const AGED_AFTER: u32 = 1 << 16;
 
 /// The hot rows of a database, and which code writes those that it reads.

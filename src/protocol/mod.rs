@@ -150,10 +150,11 @@ pub(crate) struct Settings {
 /// The reaction of a call that meets another call's lock, under `locking`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LockConflict {
-    /// It waits.
+    /// The call waits.
     #[default]
     Wait,
-    /// It releases at once, and is retried; only after many attempts it waits, so that it does not starve.
+    /// The call releases its locks at once, and is retried; only after many attempts it waits, so that it does not
+    /// starve.
     NoWait,
 }
 
@@ -220,7 +221,7 @@ pub(crate) trait Protocol: Send + Sync {
         false
     }
 
-    /// If executors that own the data run its transactions: where it finds the local locks for other threads.
+    /// The local locks for other threads, if executors that own the data run the protocol's transactions.
     fn external_locks(&self) -> Option<&OnceLock<Arc<dyn ExternalLocks>>> {
         None
     }
@@ -302,7 +303,7 @@ pub(crate) struct PhaseCounts {
 /// A thread's locks and notes under a protocol, kept between the calls of one group.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    /// For each thing held, its number and whether it is held alone.
+    /// The number of each partition held, and true if it is held exclusively.
     pub(crate) partitions: Vec<(usize, bool)>,
     /// True if more calls of the same group follow.
     pub(crate) in_group: bool,

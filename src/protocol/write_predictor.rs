@@ -11,7 +11,7 @@ use crate::base::atomics::{AtomicU32, Ordering};
 
 /// The number of entries; code addresses with the same hash share one.
 const KEPT: usize = 256;
-/// From this on a closure is expected to write; one run to the contrary does not change a settled habit.
+/// The count from which on a closure is expected to write; one run to the contrary does not change a settled habit.
 const EXPECTED: u32 = 2;
 const SETTLED: u32 = 3;
 

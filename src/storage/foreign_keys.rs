@@ -35,9 +35,9 @@ pub(crate) enum Reach {
     /// Nothing.
     #[default]
     Nothing = 0,
-    /// They are read, to look for a referenced row or a referring one.
+    /// Other rows are read, to look for a referenced row or a referring one.
     Reads = 1,
-    /// They are changed.
+    /// Other rows are changed.
     Writes = 2,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Link<T = Arc<TableCore>> {
 /// An index by which rows of one side are found.
 pub(crate) struct LinkIndex {
     pub(crate) index: KeyIndex,
-    /// For each of its first columns the place in the foreign key.
+    /// The position in the foreign key of each of its first columns.
     places: Box<[usize]>,
 }
 
@@ -243,7 +243,7 @@ fn places(indexed: &[usize], columns: &[usize]) -> Box<[usize]> {
 pub(crate) struct TableLinks {
     /// Its own.
     pub(crate) outgoing: Vec<Arc<Link>>,
-    /// Those that refer to it.
+    /// The foreign keys that refer to it.
     pub(crate) incoming: Vec<Arc<Link>>,
 }
 
@@ -290,7 +290,7 @@ pub(crate) struct SchemaLinks {
 }
 
 impl SchemaLinks {
-    /// Those of these tables.
+    /// The foreign keys of these tables.
     ///
     /// # Errors
     /// One cannot be resolved.
@@ -316,7 +316,7 @@ impl SchemaLinks {
         self.tables.is_empty()
     }
 
-    /// Those that concern a table.
+    /// The foreign keys that concern a table.
     pub(crate) fn table(&self, id: TableId) -> Option<&TableLinks> {
         self.tables.get(&id)
     }
@@ -362,7 +362,7 @@ pub(crate) enum Break {
     SkipsReferring,
     /// Rows that are referred to go without a look at those that refer.
     SkipsReferenced,
-    /// That a row exists is looked up, and not noted as read.
+    /// The existence of a row is looked up, and not noted as read.
     ForgetsExistence,
 }
 

@@ -33,8 +33,8 @@ use crate::types::memory::{Refused, reserve};
 
 /// About this many records are copied under one pin.
 const BATCH_RECORDS: usize = if cfg!(test) { 8 } else { 256 };
-/// This many rows are read one after the other, while the next ones' records are fetched, and before the first one's
-/// long values are looked at, which are fetched meanwhile.
+/// The number of rows that are read one after the other, while the next ones' records are fetched, and before the first
+/// one's long values are looked at, which are fetched meanwhile.
 const AHEAD: usize = if cfg!(test) { 3 } else { 16 };
 
 /// The first epoch of the log that is needed beside copies that are made from now on, given that everything through
@@ -71,7 +71,7 @@ pub(crate) struct Copier<'s> {
 #[derive(Default)]
 struct Rows {
     words: Vec<u64>,
-    /// Of each record, its row's stamp and since which epoch it is split; none for one that is absent.
+    /// The stamp of each record's row, and the first epoch of its split; `None` for an absent record.
     read: Vec<Option<(Stamp, u64)>>,
 }
 

@@ -9,7 +9,7 @@ use std::cell::Cell;
 
 use crossbeam_epoch::Guard;
 
-/// With fewer objects retired since, nothing is collected: a bag of the collector's holds as many.
+/// The number of retired objects below which nothing is collected: a bag of the collector's holds as many.
 const MANY: u32 = 64;
 /// The most objects that one advance of the collector frees.
 const FREED_AT_ONCE: u32 = 8 * MANY;

@@ -57,18 +57,18 @@ pub(crate) use builds::Builds;
 
 /// The most notes that are worked off while the gate is closed: a few milliseconds, at one or two microseconds each.
 pub(crate) const FEW: usize = if cfg!(test) { 8 } else { 2048 };
-/// With more notes than this, each writer works off its own.
+/// The number of notes from which on each writer processes its own.
 const LEFT_TO_BUILDER: usize = FEW / 2;
 /// The most notes that are worked off under one acquisition of the state's lock, for which other writers wait.
 const AT_ONCE: usize = FEW / 8;
-/// After this many pages of the table the builder looks whether notes have gathered.
+/// The number of pages of the table after which the builder looks whether notes have gathered.
 const PAGES_PER_LOOK: usize = 64;
 /// The most rounds of processing notes beside writers before the commit is tried.
 const MAX_ROUNDS: usize = 64;
 /// The longest time that a commit keeps the gate closed until the writers have processed their notes but for a few.
 const MAX_STOP: Duration = Duration::from_millis(5);
-/// After this many commits that found more, each further one waits for twice as long: transactions of writers change rows by the ten
-/// thousand, of which each has to work off its last one's.
+/// The number of commits that found more after which each further one waits for twice as long: transactions of writers change rows
+/// by the ten thousand, and each writer has to process its last transaction's notes.
 const SHORT_STOPS: u32 = 8;
 const MAX_DOUBLINGS: u32 = 12;
 
@@ -98,7 +98,7 @@ struct State {
     words: Vec<u64>,
     /// The primary keys of rows that are not in all indexes, because another row has their place, or they fit no key.
     unfit: HashSet<Box<[u8]>>,
-    /// Of the rows that a commit wrote itself, which may have failed.
+    /// The notes about the rows that a commit wrote itself, which may have failed.
     own: Vec<Note>,
     /// The number of commits that found too many notes.
     refusals: u32,

@@ -196,8 +196,8 @@ impl ReadSet {
         true
     }
 
-    /// From each version of a node that the call itself has ended to what follows it: the node's next version, or those
-    /// of its halves.
+    /// A map from each version of a node that the call itself has ended to its successor: the node's next version, or
+    /// those of its halves.
     fn own_changes(&self) -> HashMap<ObservedNode, Option<Next>, FixedState> {
         let inserts = self.own_inserts.iter().map(|(before, after)| (place(after, *before), (*after, None)));
         let splits = self.splits.iter().map(|LeafSplit { whole, halves: [left, right] }| {

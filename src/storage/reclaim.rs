@@ -25,7 +25,7 @@ use crate::storage::word::{ABSENT, DEAD, PLACEHOLDER, Stamp};
 use crate::storage::worker_context::WorkerContext;
 use crate::storage::workspace::{Deleted, Workspace};
 
-/// This many deleted records are kept before anything is done about them: the work is shared.
+/// The number of deleted records that are kept before they are collected: the work is shared.
 const MANY: usize = 64;
 /// Room for more than this many is freed once most of them are taken out.
 const UNUSUAL: usize = 16 * 1024;
@@ -107,8 +107,8 @@ pub(crate) fn collect_durable(
     true
 }
 
-/// At the end of an attempt, where memory is limited: passes its deletes to the thread that reclaims memory, and the
-/// objects that the attempt retired to the collector, so that neither depends on this thread's next transactions.
+/// Called at the end of an attempt, where memory is limited: passes its deletes to the thread that reclaims memory, and
+/// the objects that the attempt retired to the collector, so that neither depends on this thread's next transactions.
 #[cold]
 pub(crate) fn hand_over_garbage(context: &WorkerContext, workspace: &mut Workspace, guard: &Guard) {
     context.hand_over_deleted(&mut workspace.deleted);

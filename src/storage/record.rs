@@ -57,7 +57,7 @@ impl RowSize {
 }
 
 impl From<usize> for RowSize {
-    /// That of a row with this many words, none of which is the key.
+    /// The size of a row with this many words, none of which is the key.
     fn from(words: usize) -> RowSize {
         RowSize { words, key_words: 0 }
     }
@@ -127,7 +127,7 @@ const _: () = assert!(MAXIMAL_KEY_BYTES < IN_ROW as usize);
 const _: () = assert!(3 * MAXIMAL_COLUMNS <= u16::MAX as usize);
 /// The number of bytes that the processor fetches at once.
 const LINE_BYTES: usize = 64;
-/// Of longer records only the beginning is fetched ahead.
+/// The number of lines that are fetched ahead; of longer records only the beginning is.
 const PREFETCHED_LINES: usize = 6;
 
 /// Copies words one by one, four in a turn, then two, then one. They are looked at relaxed: the caller finds out what the

@@ -91,7 +91,7 @@ pub(crate) unsafe fn append_row(out: &mut Vec<u8>, table: &TableCore, key: &[u8]
     }
 }
 
-/// More bytes than a change of a record has, without its long values.
+/// An upper bound on the bytes of a record's change, without its long values.
 pub(crate) fn change_bytes_max(table: &TableCore, key: &[u8]) -> usize {
     HEAD_BYTES_MAX + key.len() + COLUMN_BYTES_MAX * table.layout().len()
 }
@@ -255,7 +255,7 @@ pub(crate) struct ChangeHead<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Over the changes of one transaction.
+    /// A reader of the changes of one transaction.
     pub(crate) fn new(changes: &'a [u8]) -> Self {
         Reader { rest: changes, version: SCHEMA_VERSION }
     }

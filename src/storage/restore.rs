@@ -38,7 +38,7 @@ const NEAR: usize = 4;
 
 /// The state of a replay.
 pub(crate) struct Tools {
-    /// For one change at a time.
+    /// Memory for one change at a time.
     pub(crate) arena: Bump,
     /// The source of memory for records.
     pub(crate) cutter: Cutter,

@@ -47,7 +47,7 @@ pub(crate) struct RetiredTables {
 struct State {
     /// All of them, in the order of the changes.
     tables: Vec<Arc<TableCore>>,
-    /// Those whose memory is to be freed, in this order.
+    /// The tables whose memory is to be freed, in this order.
     leaving: VecDeque<Leaving>,
     /// A token that walks over tables share which begin now.
     walks: Arc<()>,

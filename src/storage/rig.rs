@@ -36,7 +36,7 @@ pub(crate) struct Rig {
 /// The way of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// In a straight line, if it is the usual commit.
+    /// The straight line, if it is the usual commit.
     Usual,
     /// The general way.
     General,

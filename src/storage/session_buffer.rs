@@ -253,7 +253,7 @@ impl SessionBuffer {
         self.written(table, numbers.into_iter().flatten())
     }
 
-    /// Those of a table's keys that are written, with their writes.
+    /// The keys of a table that are written, with their writes.
     fn written<'b>(
         &'b self,
         table: &'b TableBuffer,

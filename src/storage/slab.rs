@@ -29,17 +29,17 @@ use crate::types::memory::{Refused, reserve};
 
 /// The size of a chunk.
 const CHUNK_BYTES: usize = if cfg!(any(test, heddle_model)) { 4 << 10 } else { 256 << 10 };
-/// With less left than this, the next chunk is fetched when there is time for it.
+/// The bytes below which the next chunk is fetched when there is time for it.
 const LITTLE: usize = CHUNK_BYTES / 8;
 /// Free memory of this length is a span: each record that is cut from a chunk has room in it.
 const SPAN_BYTES_MIN: usize = CHUNK_BYTES / 4;
 /// Free memory is joined when tables have left this part of all free records since the last time: each time takes as long as
 /// there are free records, however few were added.
 const UNJOINED_PART: usize = 16;
-/// With fewer free records free memory is joined for a dropped table only.
+/// The number of free records below which free memory is joined for a dropped table only.
 const JOINED_RECORDS_MIN: usize = if cfg!(any(test, heddle_model)) { 1 << 10 } else { 1 << 16 };
 const PAGE_BYTES: usize = 4 << 10;
-/// This many chunks are ordinary memory.
+/// The number of chunks that are ordinary memory.
 const SINGLE_CHUNKS: usize = 8;
 /// The size of a region. Only what has been touched takes memory.
 const REGION_BYTES: usize = if cfg!(any(test, heddle_model)) { 4 * CHUNK_BYTES } else { 32 << 20 };

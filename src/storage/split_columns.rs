@@ -60,7 +60,7 @@ unsafe impl Sync for Slices {}
 pub(crate) struct Totals {
     phase: u64,
     slices: Vec<Slice>,
-    /// For each of them, its quota.
+    /// The quota of each slice.
     quotas: Vec<Quota>,
     /// The stamp of the last call that changed a slice.
     highest: Stamp,

@@ -43,14 +43,14 @@ pub(crate) struct Store {
     evaluators: OnceLock<Arc<dyn Any + Send + Sync>>,
     /// The tables of the schema in force.
     tables: RwLock<BTreeMap<TableId, Arc<TableCore>>>,
-    /// Those that schema changes have superseded or dropped.
+    /// The tables that schema changes have superseded or dropped.
     retired: RetiredTables,
     /// The highest number that was given to a table of this process.
     last_table: Mutex<TableId>,
     logged: bool,
     /// The maker of temporary files; `None` if the store writes no log.
     temporary_files: Option<Arc<TemporaryFiles>>,
-    /// If accesses are traced.
+    /// The access trace, if accesses are traced.
     trace: Option<Box<Trace>>,
 }
 

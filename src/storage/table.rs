@@ -96,11 +96,11 @@ pub(crate) struct Secondary {
 
 /// The progress of a full scan of a table.
 pub(crate) enum PageCursor<'g> {
-    /// At the beginning.
+    /// The beginning.
     Start,
-    /// In the ordered index, at this key.
+    /// This key, in the ordered index.
     Ordered(&'g [u8]),
-    /// In the hash index.
+    /// A place in the hash index.
     Hash(HashCursor),
     /// Everything was seen.
     End,
@@ -109,11 +109,11 @@ pub(crate) enum PageCursor<'g> {
 /// A place in a full scan that outlives a pin.
 #[derive(Clone, Debug)]
 pub(crate) enum ScanPlace {
-    /// At the beginning.
+    /// The beginning.
     Start,
-    /// In the ordered index, at this key.
+    /// This key, in the ordered index.
     Ordered(Box<[u8]>),
-    /// In the hash index.
+    /// A place in the hash index.
     Hash(HashCursor),
 }
 
@@ -708,7 +708,7 @@ impl TableCore {
         }
     }
 
-    /// About how many records there are; none, if there is no index.
+    /// An estimate of the number of records; `None` if there is no index.
     pub(crate) fn estimated_len(&self) -> Option<u64> {
         let in_order = || Some(self.ordered.as_ref()?.estimated_len(&crossbeam_epoch::pin()));
         self.hash.as_deref().map(HashIndex::estimated_len).or_else(in_order)

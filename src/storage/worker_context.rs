@@ -43,7 +43,7 @@ const RESERVED: u32 = 1;
 /// A thread has it.
 const TAKEN: u32 = 2;
 
-/// At most about this many deletes of one worker context wait for the thread that reclaims memory.
+/// The approximate maximum of one worker context's deletes that wait for the thread that reclaims memory.
 const HANDED_OVER_MAX: usize = 1 << 16;
 
 /// Redo of one worker context and one epoch.
@@ -129,7 +129,7 @@ pub(crate) struct WorkerContext {
     pub(crate) conflicts: ConflictCounts,
     slices: Slices,
     shown: Shown,
-    /// If its thread is an executor: that one's number, and one more; else 0.
+    /// The number of the executor that its thread is, plus one; 0 if it is none.
     executor: AtomicUsize,
     /// True if a body has looked at a column that is split.
     pub(crate) met_hidden: AtomicBool,
@@ -278,9 +278,9 @@ struct Counts {
 /// The purpose for which a caller acquires a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SlotUse {
-    /// For one transaction.
+    /// One transaction.
     Transaction,
-    /// For as long as its `Worker` exists.
+    /// The lifetime of its `Worker`.
     Worker,
 }
 
@@ -293,7 +293,7 @@ pub(crate) struct SlotGuard<'p> {
 }
 
 impl WorkerContexts {
-    /// That many slots.
+    /// Worker contexts with that many slots.
     pub(crate) fn new(slots: usize) -> WorkerContexts {
         WorkerContexts {
             slots: (0..slots)

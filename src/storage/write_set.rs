@@ -34,7 +34,7 @@ const NONE: u32 = u32::MAX;
 const MAXIMAL_BYTES: usize = if cfg!(test) { 16 << 20 } else { 1 << 30 };
 /// The most bytes of an operation's result beside those of value and operand.
 const OPERATION_BYTES: usize = 64;
-/// At most this many records, looking through all of them is as fast as a table.
+/// The number of records up to which a linear search is as fast as a table.
 const FEW: usize = 8;
 /// Spreads addresses of records over the bits of the filter.
 const FILTER_MULTIPLIER: u64 = 0x61C8_8647;
@@ -156,9 +156,9 @@ pub(crate) enum WriteView<'w> {
 /// A write to an integer column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IntChange {
-    /// It gets this value, which has been checked.
+    /// The column gets this value, which has been checked.
     Set(i64),
-    /// It is changed by an operation with this operand.
+    /// The column is changed by an operation with this operand.
     Operate(Operation, i64),
 }
 
@@ -339,7 +339,7 @@ impl WriteSet {
         touched.filter(|touched| matches!(self.writes[touched.first as usize].kind, Kind::Insert { .. }))
     }
 
-    /// Buffers: this row is put in.
+    /// Buffers the insert of this row.
     pub(crate) fn insert<'v>(
         &mut self,
         table: &TableCore,
@@ -378,7 +378,7 @@ impl WriteSet {
         }
     }
 
-    /// Buffers: the row that was put together is put in. `is_new`: its record is one that the call has just made.
+    /// Buffers the insert of the composed row. `is_new`: its record is one that the call has just made.
     pub(crate) fn insert_composed(
         &mut self,
         table: &TableCore,
@@ -394,7 +394,7 @@ impl WriteSet {
         self.push(table, record, Kind::Delete);
     }
 
-    /// Buffers: a column gets a value, which has been checked.
+    /// Buffers a new value of a column, which has been checked.
     #[inline]
     pub(crate) fn set(
         &mut self,
@@ -407,7 +407,7 @@ impl WriteSet {
         self.push(table, record, Kind::Set { column: column as u16, value });
     }
 
-    /// Buffers: a column is changed by an operation, whose operand has been checked.
+    /// Buffers an operation on a column, whose operand has been checked.
     #[inline]
     pub(crate) fn operate(
         &mut self,
@@ -421,7 +421,7 @@ impl WriteSet {
         self.push(table, record, Kind::Operate { column: column as u16, operation, operand });
     }
 
-    /// Buffers: an integer column of a record that has not been written yet is changed.
+    /// Buffers a change of an integer column of a record that has not been written yet.
     #[inline(always)]
     pub(crate) fn change_int_first(
         &mut self,
@@ -433,7 +433,7 @@ impl WriteSet {
         self.push_first(table, record, change.of_column(column));
     }
 
-    /// Buffers: an integer column of the record at this position is changed.
+    /// Buffers a change of an integer column of the record at this position.
     #[inline]
     pub(crate) fn change_int(&mut self, position: usize, column: usize, change: IntChange) {
         self.push_behind(position, change.of_column(column));

@@ -68,7 +68,7 @@ impl<'a> Attempt<'a> {
         self.workspace.borrow_mut().loaded = redo;
     }
 
-    /// From here on the access can be rolled back in part, so that its inserts are buffered.
+    /// Ends loading: from here on the access can be rolled back in part, so that its inserts are buffered.
     pub(crate) fn stop_loading(&self) {
         if self.claims.get().is_some()
             && let Some(session) = &mut self.held.borrow_mut().session

@@ -55,15 +55,15 @@ pub(crate) use write::{decode_primary_key, missing, show_key};
 /// The access that a key is claimed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Claim {
-    /// It is read.
+    /// The key is read.
     Read,
-    /// The existence of its row is read.
+    /// The existence of the key's row is read.
     Presence,
-    /// It is changed.
+    /// The key is changed.
     Write,
-    /// It is deleted.
+    /// The key is deleted.
     Delete,
-    /// It is inserted.
+    /// The key is inserted.
     Insert,
 }
 
@@ -81,7 +81,7 @@ pub(crate) enum Reading {
     Seen,
     /// The record as it is; its word is noted for validation.
     Noted,
-    /// By [`Access::read`], as all others: from a snapshot, or broken on purpose.
+    /// A call of [`Access::read`], as for all other records: from a snapshot, or broken on purpose.
     ByRead,
 }
 
@@ -231,7 +231,7 @@ impl<'a> Attempt<'a> {
         self.hot_rows.get()
     }
 
-    /// From here on writes to tables that need an evaluator are taken.
+    /// Accepts writes to tables that need an evaluator from here on.
     pub(crate) fn set_evaluated(&self) {
         self.is_evaluated.set(true);
     }
@@ -330,9 +330,9 @@ impl<'a> Attempt<'a> {
         words.any(|word| word == DEAD)
     }
 
-    /// Of an attempt that must be retried: whether a rival has taken, changed or deleted a record that it would have
-    /// written, and not only what it has read. Counts the conflict for that record. `splits`: the protocol splits columns for operations
-    /// that commute, and conflicts are what tells it which.
+    /// Returns true if a rival has locked, changed or deleted a record that the attempt, which must be retried, would have written, and
+    /// not only what it has read. Counts the conflict for that record. `splits`: the protocol splits columns for operations that
+    /// commute, and conflicts are what tells it which.
     #[cold]
     pub(crate) fn met_rival_in_writes(&self, hot_rows: &HotRowQueues, splits: bool) -> bool {
         if self.held.borrow().denied_write || self.has_lost_a_record() {
@@ -451,7 +451,7 @@ impl<'a> Attempt<'a> {
         changed(table)
     }
 
-    /// From here on it may use what a session's transaction has made of the schema: the caller sees to it that it meets no
+    /// Allows the attempt to use the schema changes of a session's transaction: the caller sees to it that it meets no
     /// other transaction's tables.
     pub(crate) fn let_private_in(&self, schema: &PrivateSchema) {
         // SAFETY: the session that the attempt runs for keeps its schema as it is until the attempt has ended.

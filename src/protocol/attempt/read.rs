@@ -157,8 +157,8 @@ impl<'a> Attempt<'a> {
 pub(crate) enum Seen<'a> {
     /// Its row.
     Row(&'a [u64]),
-    /// That it is not there.
+    /// The record is absent.
     Nothing,
-    /// That it has left its table: its key may have another record by now.
+    /// The record was removed from its table: its key may have another record by now.
     Dead,
 }

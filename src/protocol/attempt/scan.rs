@@ -248,7 +248,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// From an index record's row to the row of its table.
+    /// Follows an index record's row to the row of its table.
     fn follow(
         &self,
         base: &'a TableCore,

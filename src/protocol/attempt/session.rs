@@ -89,13 +89,13 @@ pub(crate) struct SessionAccess {
     pub(crate) schema: PrivateSchema,
     /// The definitions that the meaning of its statements depended on, each once.
     pub(crate) dependencies: Vec<Arc<dyn Dependency>>,
-    /// It loads rows; in a box, because hardly any does.
+    /// The state of loading, if it loads rows; in a box, because hardly any does.
     pub(crate) loading: Option<Box<Loading>>,
     notes: Notes,
 }
 
 impl SessionAccess {
-    /// For a session that has done nothing yet.
+    /// The state for a session that has done nothing yet.
     pub(crate) fn new(control: Arc<dyn SessionControl>) -> SessionAccess {
         let mode = SessionMode::Current;
         let (buffer, schema) = (SessionBuffer::default(), PrivateSchema::default());

@@ -99,7 +99,7 @@ impl<'a> Attempt<'a> {
         Ok(())
     }
 
-    /// Buffers: these columns get these values.
+    /// Buffers new values of these columns.
     pub(crate) fn update(&self, target: &Target<'_, 'a>, changes: &[(usize, ValueRef<'_>)]) -> Result<()> {
         self.check_target(target, Mode::Write)?;
         self.check_writable()?;
@@ -176,7 +176,7 @@ impl<'a> Attempt<'a> {
         })
     }
 
-    /// Buffers: a column is changed by a commutative operation.
+    /// Buffers a commutative operation on a column.
     pub(crate) fn operate(
         &self,
         target: &Target<'_, 'a>,
@@ -230,7 +230,7 @@ impl<'a> Attempt<'a> {
         tried
     }
 
-    /// Buffers: a column of numbers in one word holds one within these bounds after the writes so far.
+    /// Buffers a guard: a column of numbers in one word must hold one within these bounds after the writes so far.
     pub(crate) fn require_within(
         &self,
         target: &Target<'_, 'a>,

@@ -52,7 +52,7 @@ pub(crate) trait ExternalLocks: Send + Sync {
 pub(crate) struct Grant {
     /// The owner.
     pub(crate) owner: OwnerId,
-    /// In the lock tables of these executors.
+    /// The executors whose lock tables have the locks.
     pub(crate) executors: SmallVec<[usize; 4]>,
     /// True if log space was reserved again when all locks were granted.
     pub(crate) reserved_log_space: bool,

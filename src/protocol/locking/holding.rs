@@ -24,7 +24,7 @@ const CHANGE: Mode = Mode::SharedIntentionExclusive;
 /// See the module's description.
 #[derive(Default)]
 pub(in crate::protocol) struct Holding {
-    /// That of the database which the last attempt ran in; a thread may call several databases in turn.
+    /// The lock manager of the database that the last attempt ran in; a thread may call several databases in turn.
     manager: Option<Arc<LockManager>>,
     locks: Locks,
     on_conflict: OnConflict,

@@ -57,7 +57,7 @@ pub(crate) struct SplitReport {
     /// Calls that wait for the joined phase, for whatever reason.
     pub(crate) stashed: u64,
     pub(crate) samples: Samples,
-    /// For each column that was split, how many operations its slices took.
+    /// The number of operations that the slices of each split column took.
     pub(crate) writes: Vec<(Candidate, u64)>,
 }
 
@@ -281,7 +281,7 @@ impl Classifier {
         }
     }
 
-    /// Labelled columns that no thread writes are tried less and less often.
+    /// Notes whether labelled columns are used: those that no thread writes are tried less and less often.
     fn note_use_of_labels(&mut self, report: &SplitReport) {
         let is_used = report.writes.iter().any(|(candidate, writes)| {
             *writes > 0 && self.find(&candidate.record, candidate.column).is_some_and(|split| split.labelled)

@@ -23,7 +23,7 @@ use crate::types::key::EncodedKey;
 const ENTRIES: usize = 64;
 /// Number of reports between two drains that are all counted: below it, the counts are exact.
 const EXACT_REPORTS: u64 = 256;
-/// Of further reports one in this many is counted, for all of them: at a million conflicts per second what remains is
+/// One in this many further reports is counted, for all of them: at a million conflicts per second what remains is
 /// a lock without rivals and a decrement.
 const SAMPLED_ONE_IN: u64 = 8;
 

@@ -160,7 +160,7 @@ fn compute_after_image<'a>(
     Ok(())
 }
 
-/// More bytes than the redo of a record can have.
+/// An upper bound on the bytes of a record's redo.
 fn redo_bytes_max(writes: &WriteSet, position: usize, entry: &Pending<'_>) -> usize {
     let table = writes.touched()[position].table();
     let long = match &entry.change {

@@ -35,14 +35,14 @@ pub(crate) trait WriteLocking {
     fn on_split_column(&self, _writes: &WriteSet, _position: usize, _columns: &[SplitColumn]) {}
 }
 
-/// For protocols that exclude all other writers before the commit.
+/// The locking of protocols that exclude all other writers before the commit.
 pub(crate) struct Excluded;
 
 impl WriteLocking for Excluded {
     const EXCLUDED: bool = true;
 }
 
-/// For protocols whose commits lock their write sets.
+/// The locking of protocols whose commits lock their write sets.
 pub(crate) struct InOrder;
 
 impl WriteLocking for InOrder {

@@ -42,7 +42,7 @@ pub(super) enum Plan<'a> {
 }
 
 impl<'a> Staged<'a> {
-    /// Nothing: takes no memory.
+    /// The state before any operation: takes no memory.
     #[inline]
     pub(super) fn new(arena: &'a Bump) -> Staged<'a> {
         Staged { set: None, before: ArenaVec::new_in(arena), positions: ArenaVec::new_in(arena) }

@@ -15,7 +15,7 @@ pub enum ReferentialAction {
     NoAction,
     /// It is refused at once.
     Restrict,
-    /// They are deleted with it, or changed like it.
+    /// The referring rows are deleted with it, or changed like it.
     Cascade,
     /// Their columns become NULL.
     SetNull,
@@ -116,7 +116,7 @@ impl ForeignKey {
         }
     }
 
-    /// It refers to these columns, which are the primary key or have a unique index.
+    /// Chooses the referenced columns, which are the primary key or have a unique index.
     #[must_use]
     pub fn to_columns<'a>(mut self, columns: impl IntoIterator<Item = &'a str>) -> ForeignKey {
         self.referenced = owned(columns);

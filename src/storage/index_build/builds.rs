@@ -14,7 +14,7 @@ pub(crate) struct Builds<'s> {
 }
 
 impl<'s> Builds<'s> {
-    /// None yet.
+    /// No builds yet.
     pub(crate) fn new(store: &'s Store) -> Builds<'s> {
         Builds { store, builds: Vec::new() }
     }

@@ -46,7 +46,7 @@ pub(crate) struct LoadedRedo {
 }
 
 impl TemporaryFiles {
-    /// In this directory, which belongs to this process.
+    /// Makes temporary files in this directory, which belongs to this process.
     pub(crate) fn new(disk: Arc<dyn Disk>, directory: PathBuf) -> TemporaryFiles {
         TemporaryFiles { disk, directory, making: Mutex::new(()) }
     }
@@ -92,7 +92,7 @@ impl RedoPart<'_> {
 }
 
 impl LoadedRedo {
-    /// Nothing yet.
+    /// Empty redo.
     pub(crate) fn new(files: &Arc<TemporaryFiles>) -> LoadedRedo {
         LoadedRedo { files: files.clone(), file: None, in_file: 0, rest: Vec::new() }
     }

@@ -15,13 +15,14 @@ use crate::storage::slab::Cutter;
 use crate::storage::store::Store;
 use crate::storage::table::{FreshRecords, FreshRow, TableCore, TableId};
 
-/// This many records are made before the first of them is looked for in its index, whose lines are fetched meanwhile.
+/// The number of records that are made before the first of them is looked for in its index, whose lines are fetched
+/// meanwhile.
 const BATCH_RECORDS: usize = if cfg!(test) { 3 } else { 32 };
 
 /// The state of one loading thread.
 pub(crate) struct Loader<'s> {
     store: &'s Store,
-    /// From the first epoch that the log is needed from, to the last one that copies may be of.
+    /// The first epoch that the log is needed from, and the last one that copies may be of.
     epochs: (u64, u64),
     cutter: Cutter,
     row: Vec<u64>,

@@ -39,7 +39,8 @@ use crate::storage::record::Record;
 use crate::types::ValueRef;
 use crate::types::memory::{Refused, reserve};
 
-/// In an extension: how many words of the row it has, and the NULL bits of their columns.
+/// The words of an extension before its row's: the number of words of the row that it has, and the NULL bits of their
+/// columns.
 const HEAD_WORDS: usize = 2;
 /// Each segment of the directory is twice as long as the one before.
 const SEGMENTS: usize = 32;

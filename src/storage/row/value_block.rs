@@ -35,7 +35,7 @@ const LONG_HEAD_BYTES: usize = 8;
 const OWNER: u32 = 1 << 12;
 /// The mark in a long block's head, in place of the length.
 const LONG: u32 = OWNER - 1;
-/// From here on owners are not counted any more.
+/// The number from which on owners are not counted any more.
 const UNCOUNTED: u32 = 1 << 31;
 
 const _: () =

@@ -30,7 +30,7 @@ pub(crate) enum Comparison {
 }
 
 impl Observed {
-    /// That there was no row, and no trace of one.
+    /// The observation that there was no row, and no trace of one.
     pub(super) const FREE: Observed =
         Observed { part: Part::Existence, present: false, stamp: Stamp::ZERO, is_bound: false, phase: 0 };
 

@@ -46,13 +46,14 @@ pub(super) enum Task {
 }
 
 impl Upkeep {
-    /// This page is needed next; a page that was to be cleared, and is not, has been needed meanwhile.
+    /// Asks for this page, which is needed next, to be cleared; a page that was to be cleared, and is not, has been
+    /// needed meanwhile.
     pub(super) fn want_cleared(&self, page: NonNull<u8>) {
         self.state.lock().page = Some(Page(page));
         self.changed.notify_one();
     }
 
-    /// Free memory is to be joined.
+    /// Asks for free memory to be joined.
     pub(super) fn want_joined(&self) {
         self.state.lock().is_join_due = true;
         self.changed.notify_one();

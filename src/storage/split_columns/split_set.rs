@@ -70,11 +70,11 @@ pub(crate) struct SplitSet {
     parties: usize,
     /// Columns of one record are next to each other.
     pub(super) columns: Vec<SplitColumn>,
-    /// For each record, the first of its columns and how many there are.
+    /// The first of each record's columns, and their number.
     by_record: Places,
 }
 
-/// From a record to its split columns: few records, looked up at every access to one of them.
+/// A map from a record to its split columns: few records, looked up at every access to one of them.
 struct Places {
     slots: Box<[(u64, u32, u32)]>,
 }

@@ -31,7 +31,7 @@ impl TableCore {
 }
 
 impl<'t> FreshRecords<'t> {
-    /// None yet, of this table.
+    /// No records yet, of this table.
     pub(crate) fn new(table: &'t TableCore) -> FreshRecords<'t> {
         FreshRecords { table, records: Vec::new() }
     }

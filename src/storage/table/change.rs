@@ -15,14 +15,15 @@ use crate::base::atomics::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::storage::definition::TableDefinition;
 use crate::storage::foreign_keys::Reach;
 
-/// In [`Change::dropped`]: the table belongs to a session's transaction, and is no table to others yet.
+/// The value of [`Change::dropped`] of a table that belongs to a session's transaction, and is no table to others yet.
 const PRIVATE: u64 = u64::MAX;
 
-/// In [`Change::reach`]: the bits of a [`Reach`].
+/// The bits of a [`Reach`] in [`Change::reach`].
 const REACH: u32 = 3;
-/// In [`Change::reach`]: its rows have rules that an evaluator knows.
+/// A bit of [`Change::reach`]: the table's rows have rules that an evaluator knows.
 const EVALUATED: u32 = 4;
-/// In [`Change::reach`], counted from this bit on: transactions of sessions whose private foreign keys concern it.
+/// The unit of a count in [`Change::reach`], from this bit on: transactions of sessions whose private foreign keys
+/// concern it.
 const PRIVATE_WATCH: u32 = 8;
 
 /// The schema changes that have made, replaced or dropped a table.

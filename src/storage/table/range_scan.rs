@@ -29,9 +29,9 @@ pub(crate) struct RangeScan {
 /// The beginning of the next page.
 #[derive(Clone, Debug)]
 enum ScanCursor {
-    /// In the ordered index: from this key on, or backward from it.
+    /// A key in the ordered index: from it on, or backward from it.
     Ordered(Bound<EncodedKey>),
-    /// In the hash index: at this place, and not from this hash on.
+    /// A place in the hash index, and the hash before which the scan ends.
     Hash(Option<HashCursor>, Option<u64>),
     End,
 }

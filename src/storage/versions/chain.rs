@@ -34,7 +34,7 @@ struct Chain {
     /// The record's table; the store keeps every table while there are versions of its records.
     table: *const TableCore,
     versions: SmallVec<[Version; 1]>,
-    /// If the record is deleted, and stays in its indexes only for the sake of its versions.
+    /// The deleted record, if it stays in its indexes only for the sake of its versions.
     deleted: Option<KeptRecord>,
 }
 
@@ -48,9 +48,9 @@ struct KeptRecord {
 /// A part of the side table.
 #[derive(Default)]
 pub(super) struct Shard {
-    /// By the addresses of records.
+    /// The chains, by the addresses of their records.
     chains: HashMap<u64, Chain>,
-    /// For each snapshot the versions that are listed under it: their records, and the ends of their intervals.
+    /// The versions that are listed under each snapshot: their records, and the ends of their intervals.
     listed: BTreeMap<u64, Vec<(u64, u64)>>,
 }
 
@@ -59,9 +59,9 @@ unsafe impl Send for Shard {}
 
 /// The outcome for a version that was listed under a closed snapshot.
 pub(super) enum Released {
-    /// It is needed no more; and the record, if it was kept for the sake of this last version of it.
+    /// The version is needed no more; and the record, if it was kept for the sake of this last version of it.
     Version { version: Version, table: *const TableCore, deleted: Option<Deleted> },
-    /// It is needed by an older snapshot.
+    /// The version is needed by an older snapshot.
     Moved { to: u64, bytes: u64 },
 }
 

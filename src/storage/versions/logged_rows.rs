@@ -24,7 +24,7 @@ impl LoggedRows {
         LoggedRows { table, words: Vec::new(), len: 0, arena: Bump::new() }
     }
 
-    /// Whose rows these are.
+    /// The table of the rows.
     pub(crate) fn table(&self) -> &Arc<TableCore> {
         &self.table
     }

@@ -52,7 +52,7 @@ impl Rows {
         Rows { left_out: self.left_out.clone(), ..Rows::new(self.table.clone()) }
     }
 
-    /// These rows: the words of all of them, one after the other, and how many there are. Their long values are copied.
+    /// Makes rows from the words of all of them, one after the other, and their number. Their long values are copied.
     ///
     /// # Errors
     /// The system refuses the memory for that.
@@ -66,7 +66,7 @@ impl Rows {
         Ok(Rows { table, words, blocks, len, left_out: Box::default() })
     }
 
-    /// Whose rows these are.
+    /// The table of the rows.
     #[inline]
     pub(crate) fn table(&self) -> &TableCore {
         &self.table

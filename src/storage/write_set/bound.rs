@@ -10,7 +10,7 @@ use crate::storage::row::RowLayout;
 use crate::storage::table::TableCore;
 
 impl WriteSet {
-    /// Buffers: a column holds a number within these bounds after the writes so far.
+    /// Buffers a guard: a column must hold a number within these bounds after the writes so far.
     pub(crate) fn bound(
         &mut self,
         table: &TableCore,

@@ -17,9 +17,9 @@ pub(crate) struct NumberChange {
 /// A write to a column that has one word, and no bytes elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WordChange {
-    /// It holds a number.
+    /// The column holds a number.
     Number(NumberChange),
-    /// It gets this day or time, in its own unit.
+    /// The column gets this day or time, in its own unit.
     Time(i64),
 }
 
@@ -42,8 +42,8 @@ impl WordChange {
 }
 
 impl WriteSet {
-    /// If one integer, or one operation with an integer, is all that is written to the record at `position`: for which
-    /// column, and what.
+    /// The column and the change, if one integer, or one operation with an integer, is all that is written to the
+    /// record at `position`.
     #[inline]
     pub(crate) fn only_int_change(&self, position: usize) -> Option<(usize, IntChange)> {
         let touched = &self.touched[position];

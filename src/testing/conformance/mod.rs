@@ -36,7 +36,7 @@ use heddledb::{Database, Durability, Options};
 /// The subject of a test: a protocol, with options.
 #[derive(Clone, Debug)]
 pub struct Subject {
-    /// For messages.
+    /// The name, for messages.
     pub name: String,
     pub options: Options,
     /// True if columns are labelled to be split: under protocols that split nothing it makes no difference.

@@ -14,7 +14,7 @@ pub struct Mover {
 }
 
 impl Mover {
-    /// For this database, if it has several executors.
+    /// A mover for this database, if it has several executors.
     pub fn of(db: &Database) -> Mover {
         let boundaries = db.partitions().len().saturating_sub(1);
         let stopped = Arc::new(AtomicBool::new(false));

@@ -15,7 +15,7 @@ use super::script_run::{Played, play};
 use super::script_thread::Way;
 use super::{Subject, seeds};
 
-/// There is no conflict: what takes longer hangs.
+/// The time after which a step counts as hung: there is no conflict here.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The scripts of `tests/scripts/semantics`: every step answers what is written there.
@@ -32,8 +32,8 @@ pub fn golden(subject: &Subject) {
     }
 }
 
-/// In the crate's own tests an index node has so few entries that a call's own inserts split those that it has read.
-/// Elsewhere the suite is compiled for tests, too, but beside an engine with nodes of the usual size.
+/// True in the crate's own tests, where an index node has few enough entries that a call's own inserts split those that
+/// it has read. Elsewhere the suite is compiled for tests, too, but beside an engine with nodes of the usual size.
 const SMALL_NODES: bool = matches!(env!("CARGO_CRATE_NAME").as_bytes(), b"heddledb");
 
 /// Random scripts answer what the model does and what they do under the reference.

@@ -78,7 +78,7 @@ pub(super) struct FaultPlan {
 }
 
 impl FaultPlan {
-    /// Called before every operation; an error is what the operation answers.
+    /// Called before every operation; an error is the result of the operation.
     pub(super) fn begin(&mut self, operation: Operation) -> Result<(), Failure> {
         if operation.changes_something() {
             self.operations += 1;

@@ -126,7 +126,7 @@ impl State {
         self.files.get_mut(&number).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// Called before every operation; an error is what the operation answers.
+    /// Called before every operation; an error is the result of the operation.
     fn begin(&mut self, operation: Operation) -> Result<(), Failure> {
         if operation.changes_something()
             && let Some(mut watcher) = self.watcher.take()
@@ -274,17 +274,18 @@ impl SimulatedDisk {
         self.shared.state.lock().plan.capacity = Some(bytes);
     }
 
-    /// From now on a read or write transfers half of what it is asked for, and every third call is interrupted.
+    /// Shortens transfers from now on: a read or write transfers half of what it is asked for, and every third call is
+    /// interrupted.
     pub fn shorten_transfers(&self) {
         self.shared.state.lock().plan.shorten_transfers = true;
     }
 
-    /// From now on a sync reports success and does nothing. No disk that we promise anything on does this.
+    /// Breaks syncs from now on: they report success and do nothing. No disk that we promise anything on does this.
     pub fn lie_about_syncs(&self) {
         self.shared.state.lock().plan.lie_about_syncs = true;
     }
 
-    /// From now on a sync of a file waits, before it has done anything, until
+    /// Holds syncs from now on: a sync of a file waits, before it has done anything, until
     /// [`release_syncs`](Self::release_syncs).
     pub fn hold_syncs(&self) {
         self.shared.state.lock().plan.hold_syncs = true;

@@ -19,12 +19,12 @@ const MAX: f64 = 256.0;
 const AFTER_LACK_OF_WRITES: f64 = 2.0;
 /// Time after which the backoff factor is halved.
 const HALF_LIFE: Duration = Duration::from_secs(1);
-/// After splitting that has made the engine slower, this time passes before it is tried again; doubled each time.
+/// The time before splitting that has made the engine slower is tried again; doubled each time.
 const PAUSE_AFTER_SLOWNESS: Duration = Duration::from_secs(1);
 /// The longest.
 const PAUSE_MAX: Duration = Duration::from_secs(16);
-/// Below this the record's past is forgotten: three seconds after backoff factor has ended, so that one which comes back
-/// earlier is known to.
+/// The factor below which a record's past is forgotten: three seconds after its backoff has ended, so that a record
+/// which is contended again earlier is recognized.
 const FORGOTTEN: f64 = 0.125;
 
 /// The classifier's caution about each record.
@@ -39,7 +39,7 @@ struct Past {
     factor: f64,
     /// The number of times that it was split unnecessarily.
     failures: i32,
-    /// Until then it is not split at all.
+    /// The time that is left in which it is not split at all.
     pause: Duration,
 }
 
@@ -99,7 +99,7 @@ impl BackoffFactors {
         records.iter().for_each(|record| self.records.entry(record.clone()).or_default().was_slower());
     }
 
-    /// Splitting these records was worth while.
+    /// Forgets the past of these records: splitting them was worth while.
     pub(super) fn forget(&mut self, records: &[RecordKey]) {
         for record in records {
             self.records.remove(record);

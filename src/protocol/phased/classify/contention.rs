@@ -25,7 +25,7 @@ const HALF_LIVES_MAX: f64 = 0.5;
 /// The largest part of the needed conflicts that one interval of [`FULL_INTERVAL`] may contribute: less than all of it,
 /// and more than half, so that two suffice.
 const CONTRIBUTION_MAX: f64 = 0.75;
-/// From this length on an interval may contribute that much; a shorter one, a part of it.
+/// The length from which on an interval may contribute that much; a shorter one contributes a part of it.
 const FULL_INTERVAL: Duration = Duration::from_millis(20);
 /// Counts that have faded below this are forgotten.
 const FORGOTTEN: f64 = 0.5;

@@ -17,12 +17,12 @@ const WRITES_PER_CALL: f64 = 0.01;
 /// The part of its first share down to which a column is kept: where more worker contexts meet, less popular columns
 /// are worth splitting.
 const PART_OF_FIRST_SHARE: f64 = 1.0 / 3.0;
-/// Below this share nothing is kept.
+/// The share below which nothing is kept.
 const WRITES_PER_CALL_MIN: f64 = 0.001;
 /// Fewer writes in a phase don't pay for merging the slices.
 const WRITES_MIN: u64 = 32;
-/// This many phases in a row must agree that there are few writes: splitting unnecessarily costs little, and a phase
-/// may have been ended early, or its worker contexts kept from their processors.
+/// The number of phases in a row that must agree that there are few writes: splitting unnecessarily costs little, and a
+/// phase may have been ended early, or its worker contexts kept from their processors.
 const PHASES_OF_FEW_WRITES: u32 = 3;
 /// The number of stashes of another operation for each write that is a reason to split for that one: more than equal
 /// numbers, so that an even mixture doesn't change to and fro.
@@ -36,7 +36,7 @@ const STASHES_MIN: u64 = 2;
 /// The history of a column that is split.
 pub(super) struct SplitColumn {
     pub(super) operation: Operation,
-    /// By hand: never judged.
+    /// True for a split by hand, which is never judged.
     pub(super) labelled: bool,
     /// Its share of the calls in the first split phase.
     first_share: Option<f64>,
@@ -50,7 +50,7 @@ pub(super) struct SplitColumn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Judgement {
     Keep,
-    /// It is split for this operation from now on.
+    /// The column is split for this operation from now on.
     Change(Operation),
     Remove(Reason),
 }
@@ -58,7 +58,8 @@ pub(super) enum Judgement {
 /// The calls that had to wait because of one column.
 #[derive(Default)]
 struct Waiting {
-    /// Those that would not have, if it were split for this operation.
+    /// The operation that most of them needed, and the number of those that would not have waited, if the column were
+    /// split for it.
     rival: Option<(Operation, u64)>,
     /// Because of the column alone, the rival's included.
     of_column: u64,

@@ -34,7 +34,7 @@ pub(super) const MAX: Access = Access::Operation { column: 1, operation: Operati
 /// Calls of one kind.
 #[derive(Clone)]
 pub(super) struct Kind {
-    /// Of all calls.
+    /// The share of all calls.
     pub(super) share: f64,
     pub(super) record: u64,
     pub(super) accesses: Vec<Access>,

@@ -20,11 +20,11 @@ use super::super::sample::RecordKey;
 const SPLIT_PART: Duration = Duration::from_millis(60);
 /// The length of the part without: hardly noticed where splitting doubles the rate.
 const CONTROL_PART: Duration = Duration::from_millis(30);
-/// This many rounds that say the same decide.
+/// The number of rounds with one result that decide.
 const ROUNDS: u32 = 3;
 /// The share of the rate without the split below which the split is released.
 const SHARE_MIN: f64 = 0.95;
-/// With fewer calls in a part chance decides: such a round speaks for what is split.
+/// The number of calls in a part below which chance decides: such a round speaks for the split.
 const CALLS_MIN: u64 = 300;
 /// Time after which a record that has passed its trial is put on trial again: rivals change.
 const AGAIN_AFTER: Duration = Duration::from_secs(10);
@@ -33,7 +33,7 @@ const AGAIN_AFTER: Duration = Duration::from_secs(10);
 #[derive(Default)]
 pub(super) struct Trial {
     on: Option<OnTrial>,
-    /// Since the last one.
+    /// The time since the last one.
     quiet: Duration,
 }
 
@@ -42,7 +42,7 @@ struct OnTrial {
     records: Vec<RecordKey>,
     /// Calls per second in the round's first part, if that is over.
     split: Option<f64>,
-    /// Of the part that is on.
+    /// The length of the part that is on.
     length: Duration,
     committed: u64,
     /// Rounds that spoke against what is split, and for it.

@@ -27,13 +27,13 @@ const MOVED: u64 = 4;
 /// One change of the bucket.
 const STEP: u64 = 8;
 
-/// With the version word they fill one cache line.
+/// The number of slots: with the version word they fill one cache line.
 const SLOTS: usize = 7;
 
 /// See the module's description.
 #[repr(C, align(64))]
 pub(super) struct Bucket {
-    /// In overflow buckets it is not used.
+    /// The version word, which is not used in overflow buckets.
     version: AtomicU64,
     /// Entries, but for the last one, which may be the link to a bucket that this one owns, in the index's memory.
     slots: [AtomicU64; SLOTS],

@@ -14,13 +14,13 @@ use crate::storage::index::pool::Pool;
 /// Few under test and in models, so that segments split early and often.
 pub(super) const BUCKETS: usize = if cfg!(any(test, heddle_model)) { 4 } else { 128 };
 
-/// With more overflow buckets than this, a segment should split: about one lookup in ten then reads a second line.
+/// The number of overflow buckets above which a segment should split: about one lookup in ten then reads a second line.
 const OVERFLOWS_MAX: usize = (BUCKETS / 8).saturating_sub(1) + 1;
 
-/// With fewer entries than this, overflow is an accident (or many deletes ago), and a split would not help.
+/// The number of entries below which overflow is an accident (or many deletes ago), and a split would not help.
 const ENTRIES_TO_SPLIT_MIN: usize = 2 * BUCKETS;
 
-/// With this many entries on average hardly a segment is crowded.
+/// The average number of entries with which hardly a segment is crowded.
 pub(super) const ENTRIES_AT_EASE: usize = 4 * BUCKETS;
 
 /// The average number of a segment's entries, between a split and the next one, which is due with about five in a

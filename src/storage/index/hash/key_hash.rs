@@ -17,7 +17,7 @@ static SEEDED: LazyLock<KeyHasher> = LazyLock::new(|| KeyHasher(SeedableRandomSt
 pub(super) struct KeyHasher(SeedableRandomState);
 
 impl KeyHasher {
-    /// With the process's seed.
+    /// A hasher with the process's seed.
     pub(super) fn new() -> KeyHasher {
         KeyHasher(SEEDED.0.clone())
     }
@@ -35,7 +35,7 @@ impl KeyHasher {
     }
 }
 
-/// Of a key that is not eight bytes long: not compiled into each look-up.
+/// The hash of a key that is not eight bytes long: not compiled into each look-up.
 #[inline(never)]
 fn hash_long(mut hasher: impl Hasher, key: &[u8]) -> u64 {
     hasher.write(key);

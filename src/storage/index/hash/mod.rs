@@ -113,7 +113,7 @@ impl HashIndex {
         self.pool.bytes()
     }
 
-    /// About how many records there are: the segments, each between just split and about to be.
+    /// An estimate of the number of records: the segments, each between just split and about to be.
     pub(crate) fn estimated_len(&self) -> u64 {
         let segments = self.structure.lock().segments as u64;
         segments * hash_segment::ENTRIES_USUAL as u64

@@ -42,7 +42,7 @@ pub(super) struct Latch {
 }
 
 impl Latch {
-    /// Of a new node: neither locked nor obsolete.
+    /// The latch of a new node: neither locked nor obsolete.
     pub(super) fn new() -> Latch {
         Latch { word: AtomicU64::new(NEW) }
     }

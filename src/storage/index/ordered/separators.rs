@@ -16,7 +16,8 @@ use crate::types::key::EncodedKey;
 const FINER: usize = 8;
 
 impl<const FAN_OUT: usize> OrderedIndex<FAN_OUT> {
-    /// About how many records there are: as many as if every node had as many entries as the one in the middle of its level.
+    /// An estimate of the number of records: as many as if every node had as many entries as the one in the middle of its
+    /// level.
     pub(crate) fn estimated_len(&self, guard: &Guard) -> u64 {
         retry(|| {
             let mut node = self.root(guard)?.node;

@@ -46,7 +46,7 @@ pub struct World {
 }
 
 impl World {
-    /// Half of the rows are there, and all counters. `labels`: whether the counters are to be split.
+    /// A new world with half of the rows, and all counters. `labels`: whether the counters are to be split.
     pub fn new(db: Database, labels: bool) -> World {
         let table = |name: &str| TableDefinition::new(name).column("id", DataType::Int64);
         let items = table("item")
@@ -247,7 +247,7 @@ impl World {
         self.events.lock().push(event);
     }
 
-    /// Some random transactions, in every way.
+    /// Runs some random transactions, in every way.
     pub fn work(&self, mut random: fastrand::Rng, each: usize) {
         let mut worker = random.bool().then(|| self.db.worker().expect("a slot"));
         for _ in 0..each {

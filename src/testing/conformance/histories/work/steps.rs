@@ -50,7 +50,7 @@ impl Seen {
 }
 
 impl Tables {
-    /// One step, done and noted.
+    /// Performs one step, and notes it.
     pub(super) fn step(&self, tx: &Tx<'_, '_>, step: Step, seen: &mut Seen) -> Result<()> {
         match step {
             Step::Read(key) => {
@@ -95,7 +95,7 @@ impl Tables {
         Ok(())
     }
 
-    /// One step that reads, in a snapshot; others are left out.
+    /// Performs one step that reads, in a snapshot; others are left out.
     pub(super) fn look(&self, snapshot: &Snapshot, step: Step, seen: &mut Seen) -> Result<()> {
         match step {
             Step::Read(key) | Step::Write(key, _) => {
@@ -157,7 +157,7 @@ fn turned(range: Range, backward: bool) -> Range {
     if backward { range.reverse() } else { range }
 }
 
-/// From a key on, or up to it.
+/// The range from a key on, or up to it.
 fn beginning(key: i64, backward: bool) -> Range {
     if backward { Range::all().to(key![key]) } else { Range::from(key![key]) }
 }
