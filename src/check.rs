@@ -75,7 +75,7 @@ impl Steps<'_> {
     fn advance(&mut self) {
         self.done += 1;
         if self.done.is_multiple_of(TOLD) {
-            // Absent records were counted and are not looked at, or the other way round: never beyond the end.
+            // Absent records were counted and are not examined, or the other way round: never beyond the end.
             (self.progress)(self.done.min(self.total), self.total);
         }
     }

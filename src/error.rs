@@ -358,7 +358,7 @@ pub enum Error {
         /// The largest size.
         maximum: usize,
     },
-    /// The rows take as much memory as they may. Reads and deletes go on, and updates without long values.
+    /// The rows take as much memory as they may. Reads, deletes, and updates without long values still succeed.
     #[error(
         "the rows take {used} bytes of memory, and may take {limit}: delete some, or raise the limit (MemoryOptions::limit, a server's max_row_bytes)"
     )]
@@ -384,7 +384,7 @@ pub enum Error {
     FeedTooOld {
         /// The table.
         table: String,
-        /// The epoch from which it is to go on.
+        /// The epoch from which it is to continue.
         epoch: u64,
         /// Number of epochs between that and the last durable one.
         lag: u64,
@@ -546,7 +546,7 @@ pub enum Error {
         /// The column.
         column: String,
     },
-    /// A sequence's definition, or a value that it is to go on with, that makes no sense.
+    /// A sequence's definition, or its next value, that makes no sense.
     #[error("sequence {sequence:?} cannot be so: {detail}")]
     InvalidSequence {
         /// The sequence.

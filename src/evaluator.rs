@@ -101,7 +101,7 @@ pub trait RowEvaluator: Send + Sync {
 struct Evaluators(RwLock<Vec<(String, Weak<dyn RowEvaluator>)>>);
 
 impl Evaluators {
-    /// Those kept with a store.
+    /// The evaluators kept with a store.
     fn of(kept: &(dyn Any + Send + Sync)) -> Option<&Evaluators> {
         kept.downcast_ref()
     }

@@ -131,7 +131,7 @@
 //! # Change feeds
 //!
 //! A cache or a search index beside the database is a copy. [`Database::watch`] keeps it current: it gives the committed changes of a
-//! table in commit order, from the log, so commits pay nothing for it. Copy a snapshot, and go on behind its epoch:
+//! table in commit order, from the log, so commits pay nothing for it. Copy a snapshot, and continue behind its epoch:
 //!
 //! ```
 //! # use std::collections::HashMap;

@@ -91,14 +91,14 @@ impl Range {
         self
     }
 
-    /// From the last to the first.
+    /// Reverses the order: from the last to the first.
     #[must_use]
     pub fn reverse(mut self) -> Range {
         self.backward = true;
         self
     }
 
-    /// At most this many rows.
+    /// Limits the range to at most this many rows.
     #[must_use]
     pub fn limit(mut self, rows: usize) -> Range {
         self.limit = Some(rows);

@@ -52,7 +52,7 @@ fn owned<'a>(columns: impl IntoIterator<Item = &'a str>) -> Vec<String> {
 }
 
 impl TableChange {
-    /// No change yet.
+    /// An empty change.
     pub fn new() -> TableChange {
         TableChange { steps: Vec::new() }
     }
@@ -203,7 +203,7 @@ impl TableChange {
         self.step(Step::SetEvaluator(name.map(str::to_string)))
     }
 
-    /// The definition that this makes of another one, and where rows' values come from.
+    /// The definition that this makes of another one, and the sources of rows' values.
     ///
     /// # Errors
     /// A column or index that does not exist; what a definition can be refused for.

@@ -201,8 +201,8 @@ impl<'t, 'a> Tx<'t, 'a> {
         found
     }
 
-    /// Has the session's transaction depend on something that a crate above the engine knows: it commits only if that holds
-    /// then. Outside of a session's transaction nothing is noted: an attempt during which definitions change
+    /// Makes the session's transaction depend on something that a crate above the engine knows: it commits only if that
+    /// holds then. Outside of a session's transaction nothing is noted: an attempt during which definitions change
     /// ([`DefinitionChange`](crate::DefinitionChange)) is retried.
     pub fn depend_on(&self, dependency: &Arc<dyn Dependency>) {
         self.attempt.depend_on(dependency);
@@ -334,7 +334,7 @@ impl<'t, 'a> Tx<'t, 'a> {
         self.at(table, key, |target| delete(self.attempt, target))
     }
 
-    /// This moment of the transaction. It is void once the transaction goes back to a savepoint before it.
+    /// The present moment of the transaction. It is void once the transaction goes back to a savepoint before it.
     pub fn moment(&self) -> Moment {
         Moment { mark: self.attempt.mark() }
     }

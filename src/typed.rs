@@ -4,7 +4,7 @@
 //! of transactions and snapshots are generic over the handle ([`TableHandle`]): what they give is the handle's.
 //!
 //! Invariants: a struct's columns are read and written by position, and only of a table that was found to have them there: a
-//! schema change makes another table of it, which is looked at again. A typed access costs what the dynamic one does.
+//! schema change makes another table of it, which is checked again. A typed access costs what the dynamic one does.
 
 mod column_type;
 

@@ -101,7 +101,7 @@ pub struct Executed<'db> {
 enum Delivery {
     /// An error in a box: so a group's results, nearly all of which are none, are small.
     Ready(std::result::Result<Output, Box<Error>>),
-    /// It waits for the end of a split phase (`phased`); a worker of the database's runs it then.
+    /// The call waits for the end of a split phase (`phased`); one of the database's workers runs it then.
     Stashed(Submitted),
 }
 

@@ -23,7 +23,7 @@ pub(crate) unsafe fn prefer_large_pages(start: NonNull<u8>, bytes: usize) {
     let _ = unsafe { madvise(start.as_ptr().cast(), bytes, Advice::LinuxHugepage) };
 }
 
-/// Nothing, where there is no such hint.
+/// Does nothing, where there is no such hint.
 ///
 /// # Safety
 /// As above.
@@ -43,14 +43,14 @@ pub(crate) unsafe fn clear_pages_now(start: NonNull<u8>, bytes: usize) {
     let _ = unsafe { madvise(start.as_ptr().cast(), bytes, Advice::LinuxPopulateWrite) };
 }
 
-/// Nothing, where the system is not asked.
+/// Does nothing, where the system has no such request.
 ///
 /// # Safety
 /// As above.
 #[cfg(not(all(target_os = "linux", not(any(miri, heddle_model)))))]
 pub(crate) unsafe fn clear_pages_now(_: NonNull<u8>, _: usize) {}
 
-/// No page of the system's is larger, apart from large ones.
+/// Bound on the size of the system's pages, apart from large ones.
 #[cfg(all(target_os = "linux", not(any(miri, heddle_model))))]
 const PAGE_BYTES: usize = 64 << 10;
 
@@ -69,7 +69,7 @@ pub(crate) unsafe fn give_pages_back(start: NonNull<u8>, bytes: usize) {
     }
 }
 
-/// Nothing, where the system is not asked.
+/// Does nothing, where the system has no such request.
 ///
 /// # Safety
 /// As above.

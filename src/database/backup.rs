@@ -1,4 +1,4 @@
-//! Backups, and what is made of them: copies of a database's files, looked at on the way.
+//! Backups, and checks of a database's files.
 
 use std::path::Path;
 

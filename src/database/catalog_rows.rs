@@ -23,7 +23,7 @@ pub(crate) fn write(store: &Store, tx: &Tx<'_, '_>, id: TableId, definition: &Ta
     })
 }
 
-/// Says that a table has come in another one's place, and which is gone.
+/// Records that a table has replaced another one, which is dropped.
 pub(crate) fn mark_replaced(store: &Store, tx: &Tx<'_, '_>, old: TableId, new: TableId) -> Result<()> {
     let row = [ValueRef::Int(i64::from(old)), ValueRef::Int(i64::from(new))];
     tx.insert(&catalog_table(store, catalog::SUCCESSORS)?, row)?;

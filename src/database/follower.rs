@@ -10,7 +10,7 @@ use crate::pipeline::follower::{FollowerReport, follow};
 impl Database {
     /// Follows the database in a directory, which another process has open with the same
     /// [`CheckpointOptions::follower_socket`](crate::CheckpointOptions::follower_socket), until that is closed: keeps a copy of its data, and writes its checkpoints.
-    /// `reported` receives what has been done, now and then, and says whether to go on. Of the options only the socket and
+    /// `reported` receives its work, from time to time, and returns false to end it. Of the options only the socket and
     /// the disk count.
     ///
     /// ```no_run

@@ -71,7 +71,7 @@ pub(crate) fn check_definition(tables: &[TableView], definition: &TableDefinitio
 
 /// The consequences of a table's change for the tables that refer to it.
 pub(crate) struct Followers {
-    /// Those whose definitions name what has another name now, with the definitions that follow.
+    /// The tables whose definitions name something that was renamed, with the definitions that follow.
     pub(crate) renamed: Vec<(Arc<TableCore>, TableDefinition)>,
     /// The foreign keys of other tables, by name, whose referenced values may be others now.
     unproven: Vec<(String, ForeignKey)>,

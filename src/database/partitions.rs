@@ -53,8 +53,8 @@ impl Database {
     }
 
     /// Moves ranges between executors: `boundaries` says where the range of each but the first begins, as shares of all
-    /// partition hashes. Transactions go on meanwhile; it returns when the executors concerned have drained. The resource
-    /// manager (`PartitionedOptions::repartitioning`) may move the ranges on from there.
+    /// partition hashes. Transactions continue meanwhile; it returns when the executors concerned have drained. The
+    /// resource manager (`PartitionedOptions::repartitioning`) may move the ranges on from there.
     ///
     /// # Errors
     /// There is not one boundary less than executors, or they do not ascend from 0 to 1; the protocol has no executors and there

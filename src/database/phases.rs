@@ -95,9 +95,9 @@ pub struct SplitReport {
     pub column: String,
     /// The record's key, as text.
     pub key: String,
-    /// For which operation.
+    /// The operation that was split.
     pub operation: SplitOperation,
-    /// In how many split phases.
+    /// Number of split phases in which it was split.
     pub phases: u64,
     /// True if it is split now.
     pub now: bool,

@@ -23,7 +23,7 @@ pub struct Placing {
 }
 
 impl Database {
-    /// For benchmarks: not part of the public interface.
+    /// Collects a call's references. For benchmarks: not part of the public interface.
     ///
     /// # Errors
     /// The arguments don't fit.
@@ -59,7 +59,7 @@ impl Placing {
         references
     }
 
-    /// Has the schedule choose a queue for them.
+    /// Lets the schedule choose a queue for them.
     pub fn decide(&self) -> usize {
         self.shared.input().schedule().place(&self.references).map_or(0, |placement| placement.queue)
     }

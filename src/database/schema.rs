@@ -33,7 +33,7 @@ use crate::types::{Value, ValueRef};
 
 /// After this many attempts to copy a table that conflicted with other threads' transactions, those are held off.
 const REBUILDS_BESIDE_WRITERS: usize = 2;
-/// For how long at most the next attempt holds them off. Each further one does for twice as long, up to a limit.
+/// Longest time for which the next attempt holds them off. Each further one does for twice as long, up to a limit.
 const HOLD_OFF_TIME: Duration = Duration::from_secs(1);
 const MAX_DOUBLINGS: usize = 10;
 
@@ -276,7 +276,8 @@ pub(crate) fn check_rows(
     checks: Option<&Checks>,
 ) -> Result<()> {
     let first = definition.columns.len() - past.len();
-    // What all rows have there is looked at once, if there are rows; and the rows are not looked at if nothing else is asked.
+    // Values that all rows share are checked once, if there are rows; and the rows are not read if nothing else is to
+    // be checked.
     let is_asked = |at: &usize| if *at < first { true } else { past[*at - first].is_null() };
     let refuses_null: Vec<usize> = refuses_null.iter().copied().filter(is_asked).collect();
     let is_decided = checks.is_none_or(|checks| checks.pass_alike(first, past));

@@ -46,7 +46,7 @@ pub struct Cancellation {
 }
 
 impl Cancellation {
-    /// One that has not been canceled.
+    /// Makes one that has not been canceled.
     pub fn new() -> Cancellation {
         Cancellation::default()
     }

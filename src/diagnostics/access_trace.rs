@@ -63,7 +63,7 @@ pub struct AccessTrace {
 pub(crate) struct Trace {
     /// True if accesses are recorded now.
     is_on: AtomicBool,
-    /// One for each worker context.
+    /// The notes of each worker context.
     notes: Box<[Mutex<Notes>]>,
     start: Mutex<Instant>,
 }
@@ -75,7 +75,7 @@ struct Notes(BTreeMap<u32, Kept>);
 /// Samples of one table.
 struct Kept {
     accesses: u64,
-    /// One access in this many is kept.
+    /// Sampling interval: one access in this many is kept.
     every: u64,
     samples: Vec<Noted>,
 }
@@ -115,7 +115,7 @@ impl Kept {
 }
 
 impl Trace {
-    /// For this many worker contexts.
+    /// Makes a trace for this many worker contexts.
     pub(crate) fn new(worker_contexts: usize) -> Trace {
         Trace {
             is_on: AtomicBool::new(true),

@@ -22,9 +22,9 @@ use crate::diagnostics::work_time::waiting;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub(crate) enum Activity {
-    /// Nothing that is counted: the slot is free, or other threads do its work meanwhile, and show that.
+    /// Not counted: the slot is free, or other threads do its work meanwhile, and show that.
     Elsewhere,
-    /// There is nothing to do.
+    /// No work.
     Idle,
     /// Footprints, bodies, what they read and write, validation and installing.
     Work,
@@ -121,10 +121,10 @@ pub(crate) struct At {
     before: u32,
 }
 
-/// This thread is at something, if it is watched.
+/// Shows an activity of this thread, if it is watched.
 #[inline]
 pub(crate) fn at(activity: Activity) -> At {
-    // Not watched: what is kept here is not looked at.
+    // Not watched: the value kept here is never read.
     At { before: exchange(activity as u32) }
 }
 

@@ -121,7 +121,7 @@ struct Slot {
 }
 
 impl Sampler {
-    /// One that samples this many times a second.
+    /// Makes a sampler that samples this many times a second.
     pub(crate) fn new(per_second: f64) -> Sampler {
         Sampler {
             period: Duration::from_secs_f64(1.0 / per_second),

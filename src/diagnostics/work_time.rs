@@ -49,7 +49,7 @@ pub(crate) struct Waiting {
     _at: At,
 }
 
-/// This thread waits, and shows this activity meanwhile if it is watched.
+/// Begins a wait of this thread, which shows this activity meanwhile if it is watched.
 #[cold]
 pub(crate) fn waiting(activity: Activity) -> Waiting {
     let (waited, depth) = WAITED.get();

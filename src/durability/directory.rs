@@ -40,7 +40,7 @@ pub(crate) struct DatabaseDirectory {
 enum Content {
     /// A database, as its manifest says.
     Database(Identity),
-    /// Nothing, or what an interrupted creation left.
+    /// Empty, or left by an interrupted creation.
     Nothing,
 }
 

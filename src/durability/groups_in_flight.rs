@@ -84,14 +84,14 @@ impl GroupsInFlight {
         self.state.lock().flights.front().map(|flight| flight.start.sequence)
     }
 
-    /// This group was written.
+    /// Registers a group that was written.
     pub(super) fn begin(&self, start: GroupStart, bytes: u64) {
         let flight = Flight { start, bytes, through: start.epoch, is_synced: false };
         self.state.lock().flights.push_back(flight);
     }
 
-    /// No transaction of this epoch is logged: it is durable as soon as those before it are. The epoch through which
-    /// everything is durable now, if that is so.
+    /// Passes an epoch of which no transaction is logged: it is durable as soon as those before it are. Returns the
+    /// epoch through which everything is durable now, if that has changed.
     pub(crate) fn pass(&self, epoch: u64) -> Option<u64> {
         let mut state = self.state.lock();
         let has_failed = state.failure.is_some();
@@ -131,7 +131,7 @@ impl GroupsInFlight {
         })
     }
 
-    /// Nothing more becomes durable, for this reason; the first one counts.
+    /// Closes the log for this reason: nothing more becomes durable; the first reason counts.
     pub(super) fn fail(&self, error: &Error) -> Error {
         let mut state = self.state.lock();
         let failure = state.failure.get_or_insert_with(|| Error::LogFailed { reason: error.cause() }).clone();

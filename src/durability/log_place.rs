@@ -40,7 +40,7 @@ pub(super) struct LogPlace {
     _lock: Option<Box<dyn LockGuard>>,
 }
 
-/// Whose log it is.
+/// The owner of a log.
 struct Owner {
     uuid: Uuid,
     home: PathBuf,

@@ -23,7 +23,7 @@ const MANIFEST_BYTES: usize = 8 + 4 + 16 + CHECKSUM_BYTES;
 pub(super) const MANIFEST_VERSION: u32 = 4;
 /// The first version of a manifest that says where the log is, and of the files that say whose a directory elsewhere is.
 pub(super) const LOG_ELSEWHERE: u32 = 3;
-/// No version will have a longer one: what is longer is not read.
+/// Longest manifest of any version: a longer one is not read.
 pub(super) const MANIFEST_BYTES_MAX: u64 = 64 << 10;
 
 /// A database's identity: no two databases have the same.

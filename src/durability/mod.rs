@@ -14,7 +14,7 @@
 //! 2. [`recovery`] loads the newest whole checkpoint, if there is one. From where it says, [`LogReader`] yields every whole
 //!    group of the log, and then reports the log's end: clean, a torn tail, or damage (an error).
 //! 3. [`repair()`] removes the torn tail and makes durable what was read.
-//! 4. [`LogWriter::open`] goes on behind it. [`Segments`] prepares files ahead, from another thread if one likes.
+//! 4. [`LogWriter::open`] continues behind it. [`Segments`] prepares files ahead, from another thread if one likes.
 //!
 //! Beside all that, [`follower`] lets another process write the checkpoints, and [`backup`] copies a directory that may be written to meanwhile.
 //!
@@ -78,8 +78,8 @@ pub(crate) use writer::LogWriter;
 /// The unit in which files are laid out: every header and every block begins at a multiple of it.
 pub(crate) const PAGE_BYTES: u64 = 4096;
 
-/// No database reaches a higher epoch: stamps have no room for it, and some is left for those to come. What a file says is
-/// of a higher one is damaged.
+/// Bound on epochs, which no database reaches: stamps have no room for more, and some is left for later versions. An
+/// epoch in a file that is higher is damage.
 pub(crate) const EPOCH_MAX: u64 = (1 << 40) - (1 << 20);
 
 /// The newest format of segments and checkpoints that this program knows, and the one that it writes. Version 2 has checkpoints,

@@ -94,7 +94,7 @@ impl Segments {
         self.files.uuid
     }
 
-    /// From here on a feed holds the log back, or holds it back further on.
+    /// Makes the log be held back for a feed, or moves its hold forward.
     ///
     /// # Errors
     /// As [`start_after`](Self::start_after), of the epoch to which it holds the log back.
@@ -104,7 +104,7 @@ impl Segments {
         self.start_after(hold.epoch).map(|_| holds.put(feed, hold))
     }
 
-    /// From here on a feed does not hold the log back.
+    /// Removes the hold of a feed.
     pub(crate) fn release(&self, feed: &str) {
         self.holds.lock().remove(feed);
     }

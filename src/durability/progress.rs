@@ -20,7 +20,7 @@ const ALL: u64 = u64::MAX;
 /// The results that may be released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Release {
-    /// Those of durable epochs.
+    /// Results of durable epochs.
     Durable,
     /// All, until the log has failed; then those of durable epochs: what is in memory alone never reaches the disk.
     UntilFailure,

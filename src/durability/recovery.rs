@@ -1,11 +1,10 @@
 //! Recovery: puts everything back that was durable, from the newest whole checkpoint and the log behind it.
 //!
 //! A checkpoint is loaded first, if there is one; then the log is replayed from where it says, or from its beginning.
-//! Groups come in the order of their epochs, to each record: several threads replay, each its share of the records
-//! (`replay`). Within a group the worker contexts' transactions are put in the order of
-//! their stamps, which is an order in which they can have happened: of two that touched the same record, the later
-//! has the higher stamp. Their merged operations on split columns are first (see `storage::restore`). Secondary indexes
-//! are derived at the end.
+//! Groups are replayed in the order of their epochs, for each record: several threads replay, each its share of the
+//! records (`replay`). Within a group the worker contexts' transactions are put in the order of their stamps, which is
+//! an order in which they can have happened: of two that touched the same record, the later has the higher stamp. Their
+//! merged operations on split columns are first (see `storage::restore`). Secondary indexes are derived at the end.
 //!
 //! Invariants: it changes nothing on disk, so that it can be interrupted and begun again any number of times. A
 //! damaged checkpoint is passed over only if an older one, or the whole log, is still there: which is so only
@@ -68,7 +67,7 @@ pub struct Recovery {
 }
 
 impl fmt::Display for Recovery {
-    /// One line, for a service's log.
+    /// Formats it as one line, for a service's log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "recovered in {:.3} s: ", self.time.as_secs_f64())?;
         if self.checkpoint > 0 {

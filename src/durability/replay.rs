@@ -197,7 +197,7 @@ impl Replay<'_> {
 }
 
 impl Board {
-    /// Something to do, if there is something now.
+    /// The next work, if there is any now.
     fn take(&mut self) -> Option<Job> {
         if self.failure.is_some() {
             return None;

@@ -132,8 +132,8 @@ impl LogFiles {
         Ok(self.numbers()?.first().copied())
     }
 
-    /// All segments from the number `first` on, in order, each one's header and length checked; they have no gap. What
-    /// lies before is not looked at: it waits to be removed.
+    /// All segments from the number `first` on, in order, each one's header and length checked; they have no gap.
+    /// Earlier segments are not read: they wait to be removed.
     pub(super) fn segments(&self, first: u32) -> Result<Vec<Segment>> {
         let numbers: Vec<u32> = self.numbers()?.into_iter().filter(|&number| number >= first).collect();
         let gap = (first..).zip(&numbers).find(|(expected, number)| expected != *number);

@@ -78,7 +78,7 @@ impl<'a> Source<'a> {
 }
 
 impl LogWriter {
-    /// Goes on behind the last whole group. The segments behind the present one are ready at once.
+    /// Continues behind the last whole group. The segments behind the present one are ready at once.
     pub(crate) fn open(log: RepairedLog, options: &SegmentSizes) -> Result<(LogWriter, Arc<Segments>)> {
         let mut open = log.segments[log.position.index..]
             .iter()
@@ -229,7 +229,7 @@ impl LogWriter {
         }
     }
 
-    /// Goes on in the next segment, and returns the one left.
+    /// Enters the next segment, and returns the one left.
     fn enter_next_segment(&mut self) -> Result<Arc<OpenSegment>> {
         let Some(next) = self.segments.take() else {
             return Err(Error::LogFull { needed: PAGE_BYTES, available: 0 });

@@ -67,7 +67,7 @@ impl Error {
 pub(crate) struct OwnError<E>(Option<E>);
 
 impl<E: From<Error>> OwnError<E> {
-    /// None yet.
+    /// No error yet.
     pub(crate) fn none() -> OwnError<E> {
         OwnError(None)
     }

@@ -4,7 +4,7 @@
 //! them decides it, and a split phase can divide the distance to them as escrow quotas (O'Neil, 1986).
 //!
 //! Invariants: bounds are in the unit in which the column stores its number (a decimal's last digit); a number is within
-//! them exactly if the check does not come out false for it.
+//! them exactly if the check is not false for it.
 
 use super::{Comparison, Expression};
 use crate::types::{DataType, Decimal, Value};

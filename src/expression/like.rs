@@ -5,7 +5,8 @@
 /// Returns true if the text matches the pattern.
 pub(super) fn matches(text: &str, pattern: &str) -> bool {
     let (mut text, mut pattern) = (text.chars(), pattern.chars());
-    // Where to go on if what follows the last `%` does not match: the text is tried from one character further.
+    // The position to return to if the rest of the pattern behind the last `%` does not match: the text is tried from
+    // one character further.
     let mut again = None;
     loop {
         match pattern.next() {

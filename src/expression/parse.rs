@@ -181,7 +181,7 @@ impl<'t> Parser<'t> {
         if self.symbol(symbol) { Ok(()) } else { Err(self.unexpected(&format!("{symbol:?}"))) }
     }
 
-    /// Goes one level deeper.
+    /// Parses one level deeper.
     fn nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> Result<T, String>) -> Result<T, String> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {

@@ -41,7 +41,8 @@ pub enum Change {
         /// The table's definition from then on.
         definition: Box<TableDefinition>,
     },
-    /// A column was added behind the others. Rows that came before have this value there; those that follow come with the column.
+    /// A column was added behind the others. Earlier rows have this value there; inserts that follow include the
+    /// column.
     AddColumn {
         /// Its name.
         name: String,

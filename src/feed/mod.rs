@@ -70,9 +70,9 @@ struct LogCursor {
 
 impl Database {
     /// The changes of a table that were committed after an epoch, from the log: for caches, search indexes, and other copies
-    /// that are kept current. Whatever the protocol, changes come in commit order, one [`ChangeBatch`] for each epoch, once they
-    /// are durable; foreign keys' cascades are among them. While a column is split (`phased`), its changes in an epoch are one
-    /// merged operation for each row.
+    /// that are kept current. Whatever the protocol, changes are in commit order, one [`ChangeBatch`] for each epoch,
+    /// once they are durable; foreign keys' cascades are among them. While a column is split (`phased`), its changes in
+    /// an epoch are one merged operation for each row.
     ///
     /// The epoch is that of a [`Snapshot`](crate::Snapshot::epoch) of this process, from which the copy was made, or that which
     /// [`Feed::epoch`] gave, kept beside the copy, also across restarts. Zero is the beginning. A copy that is to outlive the process

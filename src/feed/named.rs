@@ -36,7 +36,7 @@ use crate::types::{Value, ValueRef};
 pub(super) struct Named {
     name: String,
     limit: u64,
-    /// Through this epoch everything is acknowledged, durably.
+    /// The epoch through which everything is acknowledged, durably.
     acknowledged: u64,
 }
 
@@ -54,7 +54,7 @@ pub struct FeedStatus {
     pub name: String,
     /// The name of the table that it is of.
     pub table: String,
-    /// Through which epoch its reader has acknowledged the changes.
+    /// The epoch through which its reader has acknowledged the changes.
     pub epoch: u64,
     /// Number of epochs between that and the last durable one.
     pub lag: u64,

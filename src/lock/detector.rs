@@ -48,7 +48,7 @@ pub(crate) struct Wait {
     pub(crate) start_timestamp: u64,
     /// The lock that is waited for.
     pub(crate) name: LockName,
-    /// In which place.
+    /// The place in which it waits.
     pub(crate) place: Arc<dyn WaitPlace>,
 }
 

@@ -57,7 +57,7 @@ const MAX_STEPS: usize = 64;
 /// The consequence of the predictions for a row that is about to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Prediction {
-    /// Nothing, or the row was reserved before.
+    /// No change, or the row was reserved before.
     None,
     /// The row is reserved from here on.
     Reserved,
@@ -85,7 +85,7 @@ pub(crate) struct HotRow {
 pub(crate) struct HotRows {
     tags: Box<[AtomicU64]>,
     rows: Box<[Mutex<Row>]>,
-    /// For each kind, how many rows its transactions reserve.
+    /// Number of rows that transactions of each kind reserve.
     predicted: [AtomicUsize; 2],
 }
 
@@ -108,7 +108,7 @@ impl Tag {
         Tag(FixedState::default().hash_one((table, key)).max(1))
     }
 
-    /// That of no row.
+    /// The tag of no row.
     const NONE: Tag = Tag(0);
 }
 
@@ -228,7 +228,7 @@ impl HotRows {
         };
     }
 
-    /// Forgets a row, and lets all go on that wait for it.
+    /// Forgets a row, and lets all that wait for it continue.
     fn forget(&self, place: usize, row: &mut Row) -> ToProceed {
         [Kind::Session, Kind::Attempt].into_iter().for_each(|kind| self.set_confidence(row, kind, 0));
         let waiting = std::mem::take(&mut row.waiting);
@@ -355,8 +355,8 @@ impl HotRows {
         }
     }
 
-    /// A transaction has ended: releases its reservations. Returns the transactions that may go on, and whether each row that it
-    /// had reserved was written.
+    /// Releases the reservations of a transaction that has ended. Returns the transactions that may continue, and
+    /// whether each row that it had reserved was written.
     pub(crate) fn end(&self, owner: &Arc<Owner>) -> (ToProceed, bool) {
         self.stop_waiting(owner);
         let mut released = ToProceed::default();

@@ -15,7 +15,7 @@ pub(super) struct KeyRange {
 }
 
 impl KeyRange {
-    /// None if there can be no key between the bounds.
+    /// `None` if there can be no key between the bounds.
     pub(super) fn new(low: Bound<&[u8]>, high: Bound<&[u8]>) -> Option<KeyRange> {
         if let (Bound::Included(from) | Bound::Excluded(from), Bound::Included(to) | Bound::Excluded(to)) =
             (low, high)
@@ -72,9 +72,9 @@ impl KeyRange {
 /// A request to a table's gap locks.
 #[derive(Clone, Debug)]
 pub(super) enum Claim {
-    /// To read a range: no key is to come into it or leave it.
+    /// A range that is read: no key may be inserted into it or deleted from it.
     Range(KeyRange),
-    /// To put a key in or take it out (insert intention).
+    /// An insert intention: a key that is inserted or deleted.
     InsertIntention(Key),
 }
 

@@ -6,7 +6,7 @@
 //! for holders.
 //!
 //! Invariants: every two owners in `granted` have compatible modes; an owner is there at most once;
-//! in `waiting` upgrades come first; and no waiter remains that could be granted its request.
+//! in `waiting` upgrades are first; and no waiter remains that could be granted its request.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(super) enum Answer {
     Granted,
     /// The request waits in the queue.
     Queued,
-    /// It would have to wait, and must not.
+    /// The request would have to wait, and must not.
     Refused,
 }
 

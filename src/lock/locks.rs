@@ -10,10 +10,10 @@ use super::mode::Mode;
 use super::name::{LockName, OwnerId};
 use super::signal::Signal;
 
-/// With more locks than this a lookup uses a hash table.
+/// Number of locks beyond which a lookup uses a hash table.
 const LISTED_MAX: usize = 24;
 
-/// With capacity for more locks than this, memory is freed when all locks have been released.
+/// Capacity in locks beyond which memory is freed when all locks have been released.
 const KEPT_MAX: usize = 4096;
 
 /// Number of the ranges read last that are examined for one that covers a new one: enough for a body that returns to
@@ -24,11 +24,11 @@ const RANGES_LOOKED_AT: usize = 4;
 /// stronger is counted once more, as it was requested once more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Taken {
-    /// On records.
+    /// Locks on records.
     pub(crate) rows: u64,
-    /// On key ranges, and on keys that are inserted or deleted.
+    /// Locks on key ranges, and on keys that are inserted or deleted.
     pub(crate) gap_locks: u64,
-    /// On tables and the database.
+    /// Locks on tables and the database.
     pub(crate) higher: u64,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Taken {
 pub(crate) struct Locks {
     owner: Option<(OwnerId, Arc<Signal>)>,
     start_timestamp: u64,
-    /// In the order of taking.
+    /// The locks, in the order of acquisition.
     pub(super) held: Vec<Held>,
     /// Places in `held`, by name; used only while there are many.
     places: HashTable<u32>,

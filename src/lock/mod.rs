@@ -73,7 +73,7 @@ pub(crate) enum OnConflict {
 pub(crate) enum Denied {
     /// The wait was part of a deadlock, and this transaction was its youngest.
     Deadlock,
-    /// It was not free, and the caller does not wait.
+    /// The lock was not free, and the caller does not wait.
     Conflict,
 }
 

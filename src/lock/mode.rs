@@ -3,7 +3,7 @@
 //! After Gray, Lorie, Putzolu and Traiger, "Granularity of Locks and Degrees of Consistency in a Shared Data Base"
 //! (1976). An intention mode on a database or table says that something below it is locked in the mode intended.
 //! The modes form a lattice: `IntentionShared` is below all, `Exclusive` is above all, `IntentionExclusive` and
-//! `Shared` stand beside each other, and `SharedIntentionExclusive` is their supremum.
+//! `Shared` are not comparable, and `SharedIntentionExclusive` is their supremum.
 
 /// The mode in which a lock is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -26,7 +26,7 @@ const SHARDS: usize = 64;
 /// keep all others away from the table.
 const POINTS_AT_ONCE: usize = 256;
 
-/// By table.
+/// The locks of each table.
 type Shard = HashMap<u64, RangeLocks, FixedState>;
 
 /// See the module's description.

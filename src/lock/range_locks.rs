@@ -135,7 +135,7 @@ impl RangeLocks {
         }
     }
 
-    /// In their order, all waiters without a blocker.
+    /// Grants all waiters without a blocker, in their order.
     fn let_in(&mut self) -> ToWake {
         let mut to_wake = ToWake::default();
         let mut at = 0;

@@ -73,8 +73,8 @@ impl Commutative for Multiply {
         }
     }
 
-    /// No product has a greater magnitude than its quota, the root of the distance; magnitudes never fall, since
-    /// zero is refused. A base of zero counts as one, so that the worker contexts' products can also be merged.
+    /// Checks that no product has a greater magnitude than its quota, the root of the distance; magnitudes never fall,
+    /// since zero is refused. A base of zero counts as one, so that the worker contexts' products can also be merged.
     fn fits(base: ValueRef<'_>, total: ValueRef<'_>, data_type: &DataType, parties: u32) -> bool {
         let (ValueRef::Int(base), ValueRef::Int(total), Some((_, most))) =
             (base, total, bounds_of_int(data_type))

@@ -11,7 +11,7 @@ pub struct DiagnosticOptions {
 }
 
 impl DiagnosticOptions {
-    /// At this rate, per second, the activity of each executing thread is sampled; 0: never. The result is
+    /// The rate, per second, at which the activity of each executing thread is sampled; 0: never. The result is
     /// [`Statistics::time`](crate::Statistics::time). Default: 0.
     #[must_use]
     pub fn time_samples(mut self, per_second: usize) -> Self {

@@ -43,9 +43,9 @@ impl LogOptions {
     }
 
     /// The longest time, in milliseconds, from a group's first record until it is written; together with
-    /// [`group_size`](Self::group_size) TPK's two limits of a group, whichever comes first. A larger group costs fewer
-    /// writes, and each of its transactions waits longer. Default: 10 where no caller waits for the log (`Async`); else
-    /// none: a group is written as soon as the log is idle.
+    /// [`group_size`](Self::group_size) TPK's two limits of a group, of which the one reached first counts. A larger
+    /// group costs fewer writes, and each of its transactions waits longer. Default: 10 where no caller waits for the
+    /// log (`Async`); else no time: a group is written as soon as the log is idle.
     #[must_use]
     pub fn group_milliseconds(mut self, milliseconds: f64) -> Self {
         self.group_milliseconds = Some(milliseconds);

@@ -46,7 +46,7 @@ impl PredictOptions {
         self
     }
 
-    /// For how many seconds, from the first call on, the schedule places calls at random, to see what
+    /// The time in seconds, from the first call on, in which the schedule places calls at random, to see what
     /// conflicts. Default: 5.
     #[must_use]
     pub fn history_seconds(mut self, seconds: f64) -> Self {
@@ -54,8 +54,8 @@ impl PredictOptions {
         self
     }
 
-    /// For how many seconds, at least, the schedule uses what it has learned, before that is replaced by what
-    /// it has learned meanwhile. Default: 30.
+    /// The least time in seconds for which the schedule uses what it has learned, before that is replaced by what it
+    /// has learned meanwhile. Default: 30.
     #[must_use]
     pub fn history_renewal_seconds(mut self, seconds: f64) -> Self {
         self.history_renewal_seconds = seconds;

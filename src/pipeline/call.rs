@@ -123,7 +123,7 @@ pub(crate) trait Parts: Send + Sync {
     ) -> Result<()>;
 }
 
-/// For how many entries memory is kept from group to group.
+/// Number of entries for which memory is kept from group to group.
 const KEPT: usize = 1_024;
 
 /// Values and rows that a running call has gathered; its memory is kept from call to call.
@@ -138,7 +138,7 @@ pub(crate) struct Gathered {
 }
 
 impl Gathered {
-    /// Forgets what an attempt has left that came to nothing.
+    /// Clears the rows and values of an attempt that has failed.
     #[inline(always)]
     pub(crate) fn clear(&mut self) {
         if !self.fresh.is_empty() || !self.rows.is_empty() {
@@ -207,7 +207,7 @@ pub(crate) struct Call {
     pub(crate) apart: bool,
     /// References to report to the schedule when the call ends; `None` if it learns nothing.
     pub(crate) noted: Option<Box<References>>,
-    /// Since when it is stashed, if it was.
+    /// The time since which it is stashed, if it was.
     pub(crate) stashed: Option<Since>,
 }
 
@@ -289,7 +289,7 @@ impl Answer {
     }
 }
 
-/// This many threads are woken by one that has been woken itself.
+/// Number of threads that are woken by one that has been woken itself.
 const RELAYED: usize = 7;
 
 /// Wakes threads that sleep for their results. Waking costs the waker several microseconds a thread: so it wakes one in
@@ -454,12 +454,12 @@ impl InFlight {
         self.waiting.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// One more is in, whatever the limit: it was let in another way already.
+    /// Counts a call, whatever the limit: it was admitted in another way already.
     pub(crate) fn add(&self) {
         self.count.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// One has left.
+    /// Counts a call that has left.
     pub(crate) fn leave(&self) {
         self.count.fetch_sub(1, Ordering::SeqCst);
         if self.waiting.load(Ordering::SeqCst) > 0 {

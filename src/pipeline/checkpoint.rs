@@ -59,7 +59,7 @@ pub(crate) struct CheckpointSettings {
     pub(crate) log_bytes: u64,
     /// Time after which one is made.
     pub(crate) interval: Option<Duration>,
-    /// Over which share of the way to the next checkpoint one is spread; 0: it is made as fast as it can be.
+    /// Share of the way to the next checkpoint over which one is spread; 0: it is made as fast as it can be.
     pub(crate) spread: f64,
     /// 0: no limit.
     pub(crate) bytes_per_second: u64,
@@ -85,7 +85,7 @@ pub(crate) struct Checkpointer {
     stop: AtomicBool,
     /// True while a thread waits for the next checkpoint, so that the present one runs at full speed.
     hurried: AtomicBool,
-    /// With this many bytes in the log a checkpoint is due; no check is needed while one is being made.
+    /// Bytes in the log at which a checkpoint is due; no check is needed while one is being made.
     due_bytes: AtomicU64,
     /// The connection at which a follower is awaited; `None` if none is.
     follower_connection: Option<FollowerConnection>,
@@ -191,7 +191,7 @@ impl Checkpointer {
         }
     }
 
-    /// Has a checkpoint made that begins after this call, and waits until it is whole.
+    /// Requests a checkpoint that begins after this call, and waits until it is whole.
     ///
     /// # Errors
     /// It could not be written; the database is being closed.
@@ -332,7 +332,7 @@ impl Checkpointer {
             };
             (last_job, state.at_work) = (state.jobs, state.at_work + 1);
             drop(state);
-            // The leader waits until all helpers have come back.
+            // The leader waits until all helpers have returned.
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| job.work(engine, self))) {
                 job.fail(broken(&*panic));
             }

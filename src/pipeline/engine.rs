@@ -323,7 +323,7 @@ impl Engine {
         epochs.is_full() || is_awaited()
     }
 
-    /// Has the log stage end this epoch without waiting for its group to grow.
+    /// Asks the log stage to end this epoch without waiting for its group to grow.
     pub(crate) fn end_epoch(&self, epoch: u64) {
         self.awaited_epoch.fetch_max(epoch, Ordering::Relaxed);
         self.log_event_count.notify();

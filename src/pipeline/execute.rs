@@ -64,7 +64,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// That of a call which has not executed.
+    /// The outcome of a call that has not executed.
     #[cold]
     pub(crate) fn refused(attempts: u32, error: Error) -> Outcome {
         Outcome { epoch: 0, attempts, wrote: false, failure: Some(Box::new(error)), stashed: false }
@@ -433,7 +433,7 @@ fn conclude_uncommitted(engine: &Engine, attempt: &Attempt<'_>, failure: CommitF
         CommitFailure::EpochFull => Err(Unfinished::NextEpoch),
         CommitFailure::NeedsLogSpace(bytes) => Err(Unfinished::NeedsLogSpace(bytes)),
         CommitFailure::Refused(error, _) if matches!(*error, Error::Closed) => {
-            // The log has ended: because it has failed, if so.
+            // The log has ended: because it has failed, if it has.
             let failure = Box::new(engine.progress().failure().unwrap_or(Error::Closed));
             Ok(ended(engine, attempt, attempt.seen(), false, Some(failure)))
         }

@@ -79,7 +79,7 @@ impl Input {
         &self.schedule
     }
 
-    /// The column by whose value calls are placed, if so.
+    /// The column by whose value calls are placed, where that is the schedule.
     pub(crate) fn partition_key(&self) -> Option<&str> {
         self.partition_key.as_deref()
     }
@@ -176,7 +176,7 @@ impl Input {
         Ok(Call { routine, args, footprint, answer, queue, conflict_class, apart, noted, stashed: None })
     }
 
-    /// Has the schedule choose a queue; none, if it is all the same to it. And what to report to it later.
+    /// Lets the schedule choose a queue; `None` if any will do. Also returns the references to report to it later.
     fn place(
         &self,
         routine: &dyn Routine,
@@ -243,7 +243,7 @@ impl Input {
         self.append_to_workers(engine, &mut calls);
     }
 
-    /// No more calls come in; the input threads end when theirs are prepared.
+    /// Refuses further calls; the input threads end when theirs are prepared.
     pub(crate) fn close(&self) {
         if let Some(queue) = &self.staged {
             queue.close();

@@ -38,7 +38,7 @@ use crate::storage::worker_context::WorkerContext;
 pub(crate) use own_log::OwnLog;
 pub(crate) use preparation::Preparation;
 
-/// Without a log, epochs still go on, so that what is deleted can be freed.
+/// Without a log, epochs still advance, so that deleted records can be freed.
 const TICK: Duration = Duration::from_millis(10);
 /// Longest sleep of the second log thread while no group is in flight.
 const IDLE: Duration = Duration::from_secs(10);
@@ -52,7 +52,8 @@ const SLICE: Duration = Duration::from_millis(1);
 /// The log stage: closes epochs, writes and syncs their groups, and releases results.
 pub(crate) struct LogStage {
     engine: Arc<Engine>,
-    /// One group is closed and written at a time: by a thread that holds this. It is synced without it.
+    /// The state of group writing, locked by the one thread that closes and writes a group, which is synced without the
+    /// lock.
     groups: Mutex<Groups>,
     /// `None` if nothing is logged.
     preparation: Option<Arc<Preparation>>,
@@ -73,7 +74,7 @@ struct Groups {
 struct Written {
     /// `None` if nothing was appended in the epoch, and nothing has to be synced.
     unsynced: Option<Unsynced>,
-    /// Then: through which epoch everything is durable, if no earlier group is in flight.
+    /// The epoch through which everything is durable then, if no earlier group is in flight.
     durable: Option<u64>,
     /// The log space that the epoch's transactions have reserved.
     reserved: usize,
@@ -83,9 +84,9 @@ struct Written {
 enum Work {
     /// The present epoch, whichever it is.
     CloseAny,
-    /// This epoch, unless another thread has closed it: what is in the next one has a time of its own.
+    /// Close this epoch, unless another thread has closed it: the next one's group has a time of its own.
     Close(u64),
-    /// The present epoch if nothing was appended to it, so that epochs go on.
+    /// Close the present epoch if nothing was appended to it, so that epochs advance.
     CloseEmpty,
 }
 

@@ -25,14 +25,14 @@ use crate::storage::worker_context::WorkerContext;
 const LOOK: Duration = Duration::from_micros(500);
 /// The longest time between two such checks while nothing is stashed.
 const LOOK_MAX: Duration = Duration::from_millis(5);
-/// In joined phases what was sampled is evaluated at least this often.
+/// Longest time in a joined phase until samples are evaluated.
 const SAMPLE: Duration = Duration::from_millis(10);
 /// The shortest joined phase between two split ones, as a share of a split phase's length: so that calls which have just
-/// come, and are not stashed yet, find one too.
+/// arrived, and are not stashed yet, find one too.
 const JOINED_SHARE: u32 = 16;
-/// A call that was stashed and runs longer than this many phases holds the next split phase up no more.
+/// A call that was stashed and runs longer than this many phases no longer holds up the next split phase.
 const PATIENCE_PHASES: u32 = 4;
-/// And not longer than this, if phases are short.
+/// The least time for which such a call may hold it up, if phases are short.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// A change of phase that the coordinator requests of the log stage.
@@ -131,7 +131,7 @@ impl Coordinator<'_> {
         self.engine.phase_change().request(self.engine, phase)
     }
 
-    /// One turn of a joined phase: whether a split phase should follow.
+    /// Waits for one turn of a joined phase; returns true if a split phase should follow.
     fn joined_phase(&self) -> bool {
         let begun = Instant::now();
         let least = if self.engine.stash().outstanding() > 0 || self.phases.has_just_joined() {

@@ -9,10 +9,10 @@ use crate::diagnostics::work_time::waiting;
 /// The pause of a call that has met a conflicting change, before it is retried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Retry {
-    /// It waits for a random time, which may be twice as long after each attempt, up to a bound.
+    /// The call waits for a random time, which may be twice as long after each attempt, up to a bound.
     #[default]
     Backoff,
-    /// It is retried at once.
+    /// The call is retried at once.
     Immediate,
 }
 
@@ -20,7 +20,7 @@ pub enum Retry {
 const FIRST: u32 = 16;
 /// Number of doublings after which the pause grows no further.
 const DOUBLINGS: u32 = 8;
-/// From this attempt on the thread gives its processor away besides: its rival may have lost its own.
+/// Attempt from which on the thread yields its processor, too: its rival may have lost its own.
 const YIELDING: u32 = 4;
 
 impl Retry {

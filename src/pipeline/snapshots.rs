@@ -8,7 +8,7 @@
 //!
 //! - A request is answered with a snapshot that was registered after it was made. So the snapshot contains whatever was
 //!   acknowledged before.
-//! - Every request is answered: the log stage looks for requests before it sleeps, and refuses those that come after
+//! - Every request is answered: the log stage looks for requests before it sleeps, and refuses those made after
 //!   its end.
 
 use std::sync::Arc;

@@ -15,7 +15,7 @@ pub(crate) enum Stage {
     Log,
     Output,
     Checkpoint,
-    /// In another process, as that says.
+    /// A follower, in another process, by its own report.
     Follower,
 }
 
@@ -62,7 +62,7 @@ pub struct Statistics {
     pub committed: u64,
     /// Attempts that were retried.
     pub aborted: u64,
-    /// Those of them for which a record that they would have written had been taken, changed or deleted by another call.
+    /// Those aborted because a record that they would have written had been locked, changed or deleted by another call.
     pub aborted_write: u64,
     /// The others: something that they had only read had been changed, or (`locking`) was taken.
     pub aborted_read: u64,
@@ -83,7 +83,7 @@ pub struct Statistics {
     pub lock_requests_local: u64,
     /// Calls over several executors whose actions ran beside each other (`partitioned`).
     pub went_parallel: u64,
-    /// Those whose actions ran one after the other.
+    /// Calls over several executors whose actions ran one after the other.
     pub went_serial: u64,
     /// Bytes of memory that rows take now, as [`MemoryOptions::limit`](crate::MemoryOptions::limit) counts them; long values are counted
     /// where there is a limit or [`MemoryOptions::count_long_values`](crate::MemoryOptions::count_long_values) says so.

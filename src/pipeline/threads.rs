@@ -46,7 +46,7 @@ struct Running {
     sampler: Vec<JoinHandle<()>>,
     reclaimer: Vec<JoinHandle<()>>,
     upkeep: Vec<JoinHandle<()>>,
-    /// Those that public features have started when they were first used.
+    /// Threads that public features have started when they were first used.
     on_demand: Vec<JoinHandle<()>>,
 }
 
@@ -303,7 +303,7 @@ impl Threads {
 /// The most threads that recovery uses.
 const CREW_MAX: usize = 8;
 
-/// Runs a job on as many threads as are useful at once, the caller's among them, and returns when all have come back:
+/// Runs a job on as many threads as are useful at once, the caller's among them, and returns when all have returned:
 /// for recovery, which divides its work on its own.
 pub(crate) fn in_parallel(job: &(dyn Fn() + Sync)) {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(CREW_MAX);

@@ -138,7 +138,8 @@ fn look_ahead<P: Pending>(
     engine.store().slabs().fetch_ahead(&mut memory.workspace.cutter);
 }
 
-/// Has what the next call will read fetched while another one runs, as far as it is known. `found` begins with its records.
+/// Fetches the long values that the next call will read while another one runs, as far as they are known. `found`
+/// begins with its records.
 #[inline]
 fn fetch_long_values<P: Pending>(next: Option<P>, found: &[Found]) {
     if let Some(call) = &next {

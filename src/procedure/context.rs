@@ -163,8 +163,8 @@ impl<'t, 'a> ActionContext<'t, 'a> {
         self.return_row(row.into().into_vec());
     }
 
-    /// For everything inside the declared rows that the methods here don't do: other keys under a declared prefix,
-    /// ranges, secondary indexes, savepoints.
+    /// The transaction, for everything inside the declared rows that the methods here don't do: other keys under a
+    /// declared prefix, ranges, secondary indexes, savepoints.
     pub fn tx(&self) -> Tx<'t, 'a> {
         Tx::new(self.call.attempt)
     }

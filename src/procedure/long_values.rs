@@ -85,8 +85,8 @@ impl EachAction {
     }
 }
 
-/// Has the long values fetched that actions will read of the records that were found for them. Instances of one action come
-/// together.
+/// Fetches the long values that actions will read of the records that were found for them. Instances of one action are
+/// consecutive.
 pub(super) fn fetch<'f>(args: &Args, found: impl Iterator<Item = (&'f Action, &'f Found)>) {
     let mut of: Option<(&Action, LongValues<'_>)> = None;
     for (action, found) in found {

@@ -14,11 +14,11 @@ pub(crate) type BoundsOfArgs = Box<dyn Fn(&Args) -> Result<(i64, i64)> + Send + 
 
 /// A predicate about a column.
 pub(crate) enum Said {
-    /// It has this value.
+    /// The column has this value.
     Equals(ValueOfArgs),
-    /// It is within these bounds.
+    /// The column is within these bounds.
     Between(BoundsOfArgs),
-    /// It gets this value: a reference of its own, in every policy.
+    /// The column is set to this value: a reference of its own, in every policy.
     Sets(ValueOfArgs),
 }
 

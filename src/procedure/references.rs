@@ -1,8 +1,8 @@
-//! The references of a procedure's calls: what of them the scheduler counts by.
+//! The references of a procedure's calls, which the scheduler counts.
 //!
-//! They come from the footprint, each key of which is a conjunction of "column = value", and from the predicates that the
-//! procedure declares besides. Which columns there are, how they are called literally and canonically, and where in a
-//! key's bytes they stand, is computed once, when the procedure is registered; a call pays for hashing its values.
+//! They are derived from the footprint, each key of which is a conjunction of "column = value", and from the predicates
+//! that the procedure declares besides. The columns, their literal and canonical names, and their positions in a key's
+//! bytes are computed once, when the procedure is registered; a call pays for hashing its values.
 
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ enum Width {
     Int64,
     /// An integer of four.
     Int32,
-    /// This many.
+    /// A fixed number of bytes.
     Fixed(u8),
     /// Up to its end, which two bytes mark.
     Marked,
@@ -305,22 +305,22 @@ impl Statement {
 /// The position of a call's partition key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PartitionPlace {
-    /// In the key of this action, at this place.
+    /// A key's component: that of this action, at this place.
     Key { action: usize, place: usize },
-    /// In this predicate, at this place.
+    /// A predicate's condition, at this place.
     Condition { statement: usize, place: usize },
 }
 
 /// The source of a procedure's references: its actions' keys and its predicates.
 pub(super) struct ReferencePlan {
-    /// For each action, in order.
+    /// The names of each action's key, in order.
     keys: Box<[KeyNames]>,
     statements: Box<[Statement]>,
     partition: Option<PartitionPlace>,
 }
 
 impl ReferencePlan {
-    /// For these actions and predicates.
+    /// Makes the plan for these actions and predicates.
     ///
     /// # Errors
     /// A predicate names a column that there is not, or one that cannot be spoken of; so does the partition key.

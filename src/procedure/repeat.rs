@@ -102,7 +102,7 @@ impl EachAction {
 pub(super) struct Repeating {
     /// The actions of all phases, in order.
     pub(super) actions: Box<[Action]>,
-    /// For each phase, how many actions there are up to its end.
+    /// Number of actions up to the end of each phase.
     pub(super) phase_ends: Box<[usize]>,
 }
 

@@ -31,7 +31,7 @@ pub(crate) struct Registered {
     takes_any_arguments: bool,
     /// The actions of all phases, in order; none if one is repeated, and `repeating` has them.
     pub(super) actions: Box<[Action]>,
-    /// For each phase, how many actions there are up to its end.
+    /// Number of actions up to the end of each phase.
     pub(super) phase_ends: Box<[usize]>,
     /// The actions, if one of them is repeated.
     pub(super) repeating: Option<Box<Repeating>>,

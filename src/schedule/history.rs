@@ -29,7 +29,7 @@ impl Outcomes {
         u64::from(self.aborts) << 32 | u64::from(self.commits)
     }
 
-    /// From one word.
+    /// Unpacks both counts from one word.
     #[inline]
     pub(crate) fn unpacked(word: u64) -> Outcomes {
         Outcomes { aborts: (word >> 32) as u32, commits: word as u32 }
@@ -48,19 +48,19 @@ impl Outcomes {
 /// The probable consequence if calls with the same reference overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rivals {
-    /// They seldom conflict: better side by side than one after the other.
+    /// Calls seldom conflict: better side by side than one after the other.
     No,
-    /// They may conflict.
+    /// Calls may conflict.
     Sometimes,
-    /// They mostly conflict, and one of two that overlap is lost: they run one after another, even if a worker is idle
+    /// Calls mostly conflict, and one of two that overlap is lost: they run one after another, even if a worker is idle
     /// meanwhile.
     Mostly,
 }
 
-/// From this many aborts on, for each call that it overlaps with, two calls are rivals.
+/// Number of aborts, for each call that it overlaps with, from which on two calls are rivals.
 const RIVALS: f64 = 0.1;
-/// And from this many on they are kept apart. Of two that conflict one is aborted, so this is one conflict for every
-/// two that overlap: above that, two workers together do less than one of them alone.
+/// Number of aborts from which on they are kept apart. Of two that conflict one is aborted, so this is one conflict for
+/// every two that overlap: above that, two workers together do less than one of them alone.
 const APART: f64 = 0.25;
 /// Number of other calls with which a call with the reference overlaps, above which one worker alone hardly keeps up
 /// with all that have it, and everything waits for that. Then more is required, because the aborts caused by a call's
@@ -194,7 +194,7 @@ impl History {
         }
     }
 
-    /// From now on the other table is filled.
+    /// Makes the other table the one that is filled.
     pub(crate) fn fill_apart(&self) {
         self.filled.store(1 - self.read.load(Ordering::Relaxed), Ordering::Relaxed);
     }

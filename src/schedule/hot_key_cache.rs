@@ -64,7 +64,7 @@ impl Table {
         (&self.present[word], 1 << (reference & 63))
     }
 
-    /// Fills it with the first of these, which come in order; returns the most aborts of a reference that did not fit.
+    /// Fills it with the first of these, which are in order; returns the most aborts of a reference that did not fit.
     fn fill(&self, all: &[(Reference, Outcomes)]) -> u32 {
         let mut left_out = 0;
         for (number, (reference, outcomes)) in all.iter().enumerate() {
@@ -133,7 +133,7 @@ impl HotKeyCache {
         (left_out == 0 || most > left_out && !may_be_chance(most, left_out)).then_some(all)
     }
 
-    /// Their memory.
+    /// Bytes of their memory.
     pub(crate) fn bytes(&self) -> usize {
         self.tables.iter().map(|table| table.slots.len() * Table::BYTES).sum()
     }

@@ -34,9 +34,10 @@ pub enum ScheduleKind {
     /// Queues take turns (round robin).
     #[default]
     Random,
-    /// By the value of a key: calls with the same value go to the same queue.
+    /// Calls with the same value of a key are placed in the same queue.
     Partition,
-    /// To the queue of the calls with which it would probably conflict, as predicted from earlier aborts.
+    /// A call is placed in the queue of the calls with which it would probably conflict, as predicted from earlier
+    /// aborts.
     Predict,
 }
 
@@ -109,9 +110,9 @@ pub(crate) struct Placement {
 pub(crate) enum Schedule {
     /// Queues take turns (round robin).
     Random,
-    /// By the value of a key, over this many queues.
+    /// Placement by the value of a key, over this many queues.
     Partition(usize),
-    /// By predicted conflicts.
+    /// Placement by predicted conflicts.
     Predict(Box<Predict>),
 }
 

@@ -29,7 +29,7 @@ pub enum Deciding {
 pub enum Naming {
     /// Each column by its own name.
     Literal,
-    /// By the domain that the schema declares: a column that references another table's key shares its domain.
+    /// The domain that the schema declares: a column that references another table's key shares its domain.
     Canonical,
 }
 

@@ -34,7 +34,7 @@ impl Attribute {
 pub(crate) struct Scalar(pub(crate) u64);
 
 impl Scalar {
-    /// No value.
+    /// The value NULL.
     pub(crate) const NULL: Scalar = Scalar(0x6E75_6C6C);
 
     /// An integer.
@@ -56,9 +56,9 @@ impl Scalar {
 /// A condition on an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Term {
-    /// It has this value: compared with it, assigned it, inserted with it.
+    /// The attribute has this value: compared with it, assigned it, inserted with it.
     Equal(Scalar),
-    /// It is within these bounds, both included; an open end is the type's own.
+    /// The attribute is within these bounds, both included; an open end is the type's own.
     Within(i64, i64),
 }
 
@@ -91,7 +91,7 @@ fn mix(left: u64, right: u64) -> u64 {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct References {
     all: SmallVec<[Reference; 64]>,
-    /// For each, how often the call names it.
+    /// Number of times that the call names each.
     times: SmallVec<[u16; 64]>,
     /// A bit for each that is there, by its highest bits: most that are new are seen to be so by one look.
     present: u64,

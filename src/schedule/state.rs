@@ -6,7 +6,7 @@
 //!
 //! A decision looks into the State, unless the [hot-key cache](super::hot_key_cache) suffices: what the History knows
 //! of a reference is copied beside it when it gets its place, and again when a fresh History is there. Most of the
-//! time that a decision takes would be waiting for memory, so all lines are asked for before the first is looked at
+//! time that a decision takes would be waiting for memory, so all lines are prefetched before the first is read
 //! ([`State::prefetch`]); and of a reference without conflicts, as most are, a decision looks at one line, and counts
 //! in another; once there are many, only one call in some counts there, for as many calls.
 //!
@@ -26,10 +26,10 @@ use crate::schedule::slots::Slots;
 
 /// While so few are known, their counts lie in the cache: all of them are counted.
 const FEW: usize = 4_096;
-/// One of this many calls counts for references without conflict counts, once there are more.
+/// Sampling interval: one of this many calls counts for references without conflict counts, once there are more.
 const SAMPLED: u32 = 32;
 
-/// From this count on, a reference's counts are halved: their proportions are what matters.
+/// Count from which on a reference's counts are halved: only their proportions matter.
 const HALVED_FROM: u32 = 1 << 30;
 
 /// The State's entry for one of a call's references.
@@ -44,7 +44,7 @@ pub(crate) struct Found {
 const NOWHERE: u32 = u32::MAX;
 
 impl Found {
-    /// Nothing: it was not looked for.
+    /// The entry of a reference that was not looked up.
     pub(crate) const NOTHING: Found = Found { place: NOWHERE, outcomes: Outcomes { aborts: 0, commits: 0 } };
 
     /// Sets the counts, and keeps the place.
@@ -76,10 +76,10 @@ struct Total {
 pub(crate) struct State {
     slots: Slots,
     queues: usize,
-    /// For each place, what the History knows of its reference: aborts above commits.
+    /// The History's counts of each place's reference: aborts above commits.
     conflict_counts: Box<[AtomicU64]>,
-    /// For each place, a count for each queue, and behind them how many calls its reference has placed alone since that
-    /// was last asked.
+    /// Counts of each place: one for each queue, and behind them the number of calls that its reference has placed
+    /// alone since that was last taken.
     counts: Box<[AtomicU32]>,
     totals: Box<[CachePadded<Total>]>,
 }
@@ -112,7 +112,7 @@ impl State {
     #[inline]
     pub(crate) fn find(&self, reference: Reference, history: &History) -> Found {
         let Some(place) = self.slots.find(reference) else { return self.give(reference, history) };
-        // Most have no conflicts: the mark, which is in the line that has just been looked at, says so.
+        // Most have no conflicts: the mark, which is in the line that has just been read, says so.
         let word =
             if self.slots.is_marked(place) { self.conflict_counts[place].load(Ordering::Relaxed) } else { 0 };
         Found { place: place as u32, outcomes: Outcomes::unpacked(word) }

@@ -116,7 +116,7 @@ impl Database {
     }
 }
 
-/// Has the sequences of identity columns drawn from by inserts, in a database that was opened.
+/// Makes inserts draw from the sequences of identity columns, in a database that was opened.
 pub(crate) fn serve_identities(shared: &Shared) -> Result<()> {
     let store = shared.engine().store();
     store.set_identity_values(shared.sequences().clone());

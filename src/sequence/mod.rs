@@ -55,7 +55,7 @@ impl Sequence {
         self.core.next(&self.sequences)
     }
 
-    /// Goes on with this value: the next one given is this, unless another thread gets it.
+    /// Continues with this value: it is the next one given, unless another thread gets it.
     ///
     /// # Errors
     /// [`Error::InvalidSequence`] for a value out of bounds; as [`next`](Self::next).

@@ -55,7 +55,7 @@ pub(super) struct State {
     pub(super) closed: Option<Error>,
     /// Number of times that it was set: values that threads had taken before that are void.
     pub(super) sets: u64,
-    /// To what it was set last.
+    /// The value to which it was set last.
     pub(super) last_set: Option<i64>,
 }
 
@@ -82,7 +82,7 @@ impl State {
         }
     }
 
-    /// Of a new sequence, whose record says that it resumes at [`first_resume`].
+    /// The state of a new sequence, whose record says that it resumes at [`first_resume`].
     pub(super) fn begun(of: &SequenceDefinition) -> State {
         let (count, resume) = of.advance(of.first(), CHUNK_MIN);
         State { next: Some(of.first()), ready: count, ..State::resumed(resume) }

@@ -121,7 +121,7 @@ impl SequenceCore {
         }
     }
 
-    /// Goes on with this value.
+    /// Sets the next value.
     pub(super) fn set(self: &Arc<Self>, sequences: &Sequences, value: i64) -> Result<()> {
         let mut state = self.state.lock();
         let before = state.sets;
@@ -134,7 +134,7 @@ impl SequenceCore {
         Ok(())
     }
 
-    /// Makes a request, and waits until something has come of it. A body does not wait, because it may hold what the
+    /// Makes a request, and waits until it is served or has failed. A body does not wait, because it may hold what the
     /// request needs: it is retried.
     fn wait_for<'c>(
         self: &'c Arc<Self>,
@@ -177,7 +177,7 @@ impl SequenceCore {
         self.changed.notify_all();
     }
 
-    /// Does what is requested.
+    /// Serves the request.
     fn serve(&self, sequences: &Sequences, engine: &Engine) {
         let mut state = self.state.lock();
         let Some(reservation) = state.reservation(&self.definition) else { return };
@@ -210,7 +210,7 @@ impl SequenceCore {
 }
 
 impl Sequences {
-    /// Has the thread started that reserves values, unless it runs or the database is being closed.
+    /// Starts the thread that reserves values, unless it runs or the database is being closed.
     ///
     /// # Errors
     /// Those of `start`.

@@ -20,10 +20,10 @@ use crate::transaction::Tx;
 const MAX_PREDICTED_WAIT: Duration = Duration::from_secs(1);
 
 impl Session {
-    /// One access of the transaction, or several that succeed or fail together: `body` may do whatever a transaction's
-    /// may. It is retried when it met a concurrent change, or had to wait for another session; only its last execution
-    /// counts. It returns when everything that it is based on is durable. If it fails, it has left no trace, and the
-    /// transaction continues; but not after a conflict, a deadlock, a timeout or a cancellation.
+    /// Runs one access of the transaction, or several that succeed or fail together: `body` may do whatever a
+    /// transaction's may. It is retried when it met a concurrent change, or had to wait for another session; only its
+    /// last execution counts. It returns when everything that it is based on is durable. If it fails, it has left no
+    /// trace, and the transaction continues; but not after a conflict, a deadlock, a timeout or a cancellation.
     ///
     /// Without an open transaction the access is a transaction of its own, which commits.
     ///
@@ -133,7 +133,7 @@ impl Session {
         }
     }
 
-    /// From where an access reads: from one snapshot until the first write, so that what only reads never fails.
+    /// The state from which an access reads: one snapshot until the first write, so that reads alone never fail.
     fn mode(&self, is_single: bool) -> SessionMode {
         match &self.snapshot {
             _ if is_single || self.is_current => SessionMode::Current,
@@ -142,8 +142,8 @@ impl Session {
         }
     }
 
-    /// Has the open transaction read what is there now from here on, as after its first write: what it has read so far is compared
-    /// with that. Without a transaction, or where it does so already, nothing happens.
+    /// Makes the open transaction read the present state from here on, as after its first write: its reads so far are
+    /// compared with that. Without a transaction, or where it does so already, nothing happens.
     ///
     /// # Errors
     /// [`Error::Conflict`]: other sessions read from the same snapshot; the transaction can only be rolled back.
@@ -160,7 +160,7 @@ impl Session {
         !self.is_current && self.snapshot.as_ref().is_some_and(|snapshot| snapshot.check().is_err())
     }
 
-    /// Has what it has read so far compared with what is there now.
+    /// Compares its reads so far with the present state.
     ///
     /// # Errors
     /// [`Error::SnapshotTooOld`]: others read from the same snapshot.
@@ -188,11 +188,11 @@ impl Session {
         access.buffer.cores().any(|core| begins(core) > snapshot.epoch())
     }
 
-    /// Does what an access needs that was stopped, so that it can be retried. `predicted_until`: when the access's waits for
-    /// rows that others are predicted to write end, if there were any.
+    /// Waits for what the stopped access lacks, so that it can be retried. `predicted_until`: the end of the access's
+    /// waits for rows that others are predicted to write, if there were any.
     ///
     /// # Errors
-    /// Why the transaction cannot go on.
+    /// The reason why the transaction cannot continue.
     pub(super) async fn go_on_after(
         &mut self,
         stop: Stop,

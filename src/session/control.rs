@@ -116,7 +116,7 @@ impl State {
 }
 
 impl Sessions {
-    /// Those of a new database.
+    /// The sessions of a new database.
     pub(crate) fn new(hot_rows: &Arc<HotRows>) -> Sessions {
         Sessions { hot_rows: hot_rows.clone(), ..Sessions::default() }
     }
@@ -146,7 +146,7 @@ impl Sessions {
 }
 
 impl Shared {
-    /// Ends a transaction's waits and releases what it has reserved. The transactions that may go on.
+    /// Ends a transaction's waits and releases its reservations; returns the transactions that may continue.
     fn end(&mut self, transaction: TransactionId) -> Vec<TransactionId> {
         self.reservations.stop_waiting(transaction);
         self.reservations.release(transaction, 0)
@@ -164,13 +164,13 @@ fn wake(wakers: Vec<Waker>) {
 }
 
 impl Control {
-    /// Of a new session of a caller's.
+    /// Makes the control of a caller's new session.
     pub(super) fn numbered(sessions: &Arc<Sessions>) -> Arc<Control> {
         // Relaxed: numbers need only differ.
         Control::with(sessions, sessions.last_number.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
-    /// Of one of the engine's own.
+    /// Makes the control of one of the engine's own sessions.
     pub(super) fn new(sessions: &Arc<Sessions>) -> Arc<Control> {
         Control::with(sessions, 0)
     }
@@ -234,7 +234,7 @@ impl Control {
         wake(wakers);
     }
 
-    /// From here on no other thread aborts the transaction.
+    /// Begins the commit: from here on no other thread aborts the transaction.
     ///
     /// # Errors
     /// Another thread has.

@@ -50,8 +50,8 @@ impl Session {
         self.is_current || self.snapshot.is_some()
     }
 
-    /// Has the open transaction read from another session's snapshot until its first write. False, and nothing is done, if it has
-    /// read or written already, or if the snapshot is another database's.
+    /// Makes the open transaction read from another session's snapshot until its first write. Returns false, and does
+    /// nothing, if it has read or written already, or if the snapshot is another database's.
     ///
     /// # Errors
     /// As [`export_snapshot`](Self::export_snapshot); [`Error::SnapshotTooOld`](crate::Error::SnapshotTooOld).

@@ -117,11 +117,11 @@ pub struct Session {
 /// The state of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionState {
-    /// It has no transaction: each access is one of its own.
+    /// No transaction: each access is one of its own.
     Idle,
-    /// It has a transaction.
+    /// An open transaction.
     Open,
-    /// It has a transaction that can only be rolled back.
+    /// A transaction that can only be rolled back.
     Aborted,
 }
 
@@ -218,7 +218,7 @@ impl Session {
         Ok(())
     }
 
-    /// Has the open transaction depend on something: it commits only if that holds then.
+    /// Makes the open transaction depend on something: it commits only if that holds then.
     ///
     /// # Errors
     /// [`Error::NoTransaction`].

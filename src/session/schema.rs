@@ -42,8 +42,8 @@ pub(crate) use lock::SchemaLock;
 
 /// # Schema changes in a transaction
 ///
-/// They are private until the commit: other transactions go on with the schema as it was, and a rollback leaves nothing.
-/// One transaction changes the schema at a time; others wait ([`Session::set_wait_timeout`]).
+/// They are private until the commit: other transactions continue with the schema as it was, and a rollback leaves
+/// nothing. One transaction changes the schema at a time; others wait ([`Session::set_wait_timeout`]).
 ///
 /// A handle of a table that the transaction has changed or dropped fails with [`Error::TableChanged`] or
 /// [`Error::TableDropped`] inside of it: use the handle that the change returns. From the commit on all handles follow.
@@ -264,7 +264,7 @@ impl Session {
         }
     }
 
-    /// Forgets the rows of a table that is none any more, unless a savepoint may bring it back.
+    /// Drops the buffered rows of a table that is dropped, unless a savepoint may bring it back.
     fn forget(&mut self, core: &TableCore) {
         if self.savepoints.is_empty()
             && let Some(access) = &mut self.access
@@ -274,7 +274,7 @@ impl Session {
         }
     }
 
-    /// Forgets the rows of tables that a change has put others in the place of.
+    /// Drops the buffered rows of tables that a change has replaced.
     fn forget_replaced(&mut self, before: &[PrivateTable]) {
         let Some(access) = &self.access else { return };
         let is_there = |core: &TableCore| {
@@ -334,10 +334,10 @@ impl Session {
 }
 
 impl SessionAccess {
-    /// Goes back to the tables of a savepoint.
+    /// Restores the tables of a savepoint.
     ///
     /// # Errors
-    /// None: the foreign keys between them could be resolved then.
+    /// Cannot fail: the foreign keys between them could be resolved then.
     pub(super) fn go_back_to(&mut self, store: &Store, tables: Vec<PrivateTable>) -> Result<()> {
         // Without a change there is nothing to resolve, and the lock of schema changes is not held.
         if self.schema.is_empty() && tables.is_empty() {

@@ -36,15 +36,15 @@ use crate::transaction::Tx;
 /// The reason why an access stopped before its end.
 #[derive(Debug)]
 pub(super) enum Stop {
-    /// Something that was read before has changed: this row, if it was to be written.
+    /// A row or range read before has changed: this row, if it was to be written.
     Conflict(Option<ReservedKey>),
     /// Another session has reserved this key.
     Reserved(ReservedKey),
-    /// This key is predicted to be written: another session has reserved it, or this one has, after its snapshot.
+    /// The key is predicted to be written: another session has reserved it, or this one has, after its snapshot.
     Predicted(ReservedKey),
-    /// Something that was read before is not the same in the refreshed snapshot.
+    /// A read made before has another result in the refreshed snapshot.
     Stale,
-    /// It must be retried with something that it lacks.
+    /// The access must be retried with something that it lacks.
     Needs(Need),
     /// The transaction was marked for abort meanwhile.
     Aborted,
@@ -56,12 +56,12 @@ pub(super) struct Fresh {
     reads: Vec<(u32, Key, Observed)>,
     ranges: Vec<(u32, RangeRead)>,
     writes: AccessWrites,
-    /// The global epoch before everything that was read was looked at again, if it was.
+    /// The global epoch before all reads were validated again, if they were.
     validated: Option<u64>,
 }
 
 impl Fresh {
-    /// Forgets something that was read.
+    /// Drops one of the reads.
     #[cfg(test)]
     pub(super) fn without_a_read(mut self) -> Fresh {
         self.reads.pop();
@@ -378,9 +378,9 @@ fn touched(access: &SessionAccess) -> Vec<Touched<'_>> {
 /// Looks at a write, for a key that is to be reserved.
 type LookAtWrite<'l> = dyn FnMut(SeenWrite<'_>) -> Option<ReservedKey> + 'l;
 
-/// Reserves the keys that must be: those that come in, and rows that were both read and written, in either order: a rival
-/// that does the same could only fail at its end. The first that another session has.
-/// `find` looks at what the access has written.
+/// Reserves the keys that must be: keys that are inserted, and rows that were both read and written, in either order: a
+/// rival that does the same could only fail at its end. Returns the first one that another session has. `find` examines
+/// the writes of the access.
 fn unreserved(
     access: &SessionAccess,
     touched: &[Touched<'_>],
@@ -423,7 +423,7 @@ fn is_unchanged(attempt: &Attempt<'_>, before: &Observed, now: &Observed) -> Res
     }
 }
 
-/// Something that was read and has changed.
+/// A row or range that was read and has changed.
 enum Changed<'s> {
     Row(&'s TableCore, &'s [u8]),
     Range,

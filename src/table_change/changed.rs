@@ -15,7 +15,7 @@ pub(super) enum Source {
     Old(usize),
     /// The old row's column at this position, converted.
     Converted(usize, Option<Convert>),
-    /// This value, for every row.
+    /// The same value for every row.
     New(Value),
     /// A number for each row.
     Number(NextNumber),
@@ -125,7 +125,7 @@ impl Changed {
         own.for_each(|key| key.table.clone_from(&new_name));
     }
 
-    /// Has a foreign key of another table refer to what this table and its columns are called now.
+    /// Updates the names by which a foreign key of another table refers to this table and its columns.
     pub(crate) fn follow(&self, key: &mut ForeignKey) {
         key.table.clone_from(&self.definition.name);
         for (name, new_name) in &self.renamed {

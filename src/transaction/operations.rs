@@ -8,7 +8,7 @@ use crate::table::{ColumnName, Table, position};
 use crate::types::{IntoKey, ValueRef};
 
 impl<'t, 'a> Tx<'t, 'a> {
-    /// Has a column changed by an operation.
+    /// Applies an operation to a column.
     #[inline]
     fn operate<'k>(
         &self,

@@ -175,7 +175,7 @@ impl Args {
     }
 }
 
-/// One getter for each kind of argument, which refuses every other kind and NULL.
+/// Defines one getter for each kind of argument, which refuses every other kind and NULL.
 macro_rules! getters {
     ($($(#[$doc:meta])* $name:ident -> $result:ty, $pattern:pat => $value:expr, $expected:literal;)*) => {
         impl Args {$(

@@ -1,4 +1,4 @@
-//! An exact decimal number: an integer and the number of its digits that stand behind the point.
+//! An exact decimal number: an integer and the number of its digits that are behind the point.
 //!
 //! Invariants: at most 38 digits, at most 38 of them behind the point; nothing is ever rounded; numbers
 //! compare by value, so that 1.5 equals 1.50.

@@ -6,7 +6,7 @@ use crate::types::memory::{Refused, reserve};
 
 const INLINE_BYTES: usize = 64;
 
-/// Said by `length` once the bytes are on the heap: more than there is room for in place.
+/// The value of `length` once the bytes are on the heap: more than there is room for in place.
 const ON_HEAP: u8 = u8::MAX;
 const _: () = assert!(ON_HEAP as usize > INLINE_BYTES);
 

@@ -196,7 +196,7 @@ pub(crate) enum KeyKind {
 }
 
 impl KeyKind {
-    /// That of a column which is not null.
+    /// The kind of a column that is not null.
     pub(crate) fn of(data_type: &DataType) -> KeyKind {
         match data_type {
             DataType::Int32 => KeyKind::Int32,

@@ -20,7 +20,7 @@ impl Refused {
         Refused { bytes }
     }
 
-    /// The error of the call that cannot go on without the memory. No `From`: a second one would make `?` in users'
+    /// The error of the call that fails without the memory. No `From`: a second one would make `?` in users'
     /// closures ambiguous.
     #[cold]
     pub(crate) fn error(self) -> Error {

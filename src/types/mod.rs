@@ -1,13 +1,13 @@
 //! Values and their types: what a column can hold, how it compares, how it is written as bytes.
 //!
 //! ```text
-//! data_type   what a column can hold                 value      an owned and a borrowed value of any type
+//! data_type   the types of columns                   value      an owned and a borrowed value of any type
 //! decimal, date, timestamp, uuid   the scalar types that Rust lacks
 //! tuple, top_k   one entry, and the K greatest entries, each as a byte string
-//! check       whether a value may go into a column   key        values as bytes that compare as they do
+//! check       assignment of a value to a column      key        values as bytes that compare as they do
 //! args        the arguments of a call, and the macros `key!`, `row!`, `set!` and `args!`
-//! conversions what Rust's types are as values, and back       into_key   what a key may be given as
-//! values      what a procedure's phases hand on
+//! conversions Rust's types as values, and back       into_key   the forms of a key
+//! values      values that a procedure's phases set
 //! ```
 //!
 //! One order holds everywhere: NULL is below every value, -0 equals 0, NaN equals itself and is above every

@@ -6,7 +6,7 @@ use crate::types::{
     DataType, Date, Decimal, OrderedTuple, Timestamp, TopK, TupleType, Uuid, Value, ValueRef,
 };
 
-/// A type that may stand in a key.
+/// A type that may be in a key.
 pub(crate) fn scalar_type() -> impl Strategy<Value = DataType> + Clone {
     prop_oneof![
         Just(DataType::Bool),

@@ -78,7 +78,7 @@ pub(crate) struct Set<'a> {
 }
 
 impl<'a> Set<'a> {
-    /// No entries.
+    /// The empty set.
     pub(crate) const EMPTY: Set<'static> = Set { ends: &[], entries: &[], single: false };
 
     /// A set of one tuple.

@@ -10,7 +10,7 @@ use crate::types::{Date, Decimal, OrderedTuple, Timestamp, TopK, Uuid, ValueRef}
 /// the decimal 1.5 equals 1.50.
 #[derive(Clone, Debug, Default)]
 pub enum Value {
-    /// No value.
+    /// NULL, which is no value.
     #[default]
     Null,
     /// True or false.

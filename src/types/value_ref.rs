@@ -22,7 +22,7 @@ use crate::types::{OrderedTuple, TopK};
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub enum ValueRef<'a> {
-    /// No value.
+    /// NULL, which is no value.
     Null,
     /// True or false.
     Bool(bool),

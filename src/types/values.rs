@@ -1,4 +1,4 @@
-//! The values that a procedure's phases hand on.
+//! The values that a procedure's phases set.
 
 use std::any::{Any, type_name};
 use std::fmt;
@@ -108,7 +108,7 @@ impl Values {
         self.values.clear();
     }
 
-    /// For how many values there is memory.
+    /// Number of values for which there is memory.
     pub(crate) fn capacity(&self) -> usize {
         self.values.capacity()
     }

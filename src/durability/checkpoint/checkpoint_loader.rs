@@ -14,7 +14,7 @@ use crate::storage::catalog::FIRST_USER_TABLE;
 use crate::storage::restore::{Loaded, Loader, Overlap};
 use crate::storage::store::Store;
 
-/// Runs a job on several threads at once, of which the caller's is one, and returns when all have come back from it.
+/// Runs a job on several threads at once, of which the caller's is one, and returns when all have returned from it.
 pub(crate) type Crew<'c> = &'c dyn Fn(&(dyn Fn() + Sync));
 
 /// Bytes of a checkpoint that are loaded, and that there are.

@@ -61,7 +61,7 @@ pub(super) struct Parts {
 pub(crate) struct Content {
     /// The log is needed from this epoch on.
     pub(crate) first_epoch: u64,
-    /// Nothing that was copied or found deleted is of a later epoch; the log is durable through it.
+    /// The highest epoch of the copies and deletions; the log is durable through it.
     pub(crate) last_epoch: u64,
     /// The epoch of the last group of the log that is durable.
     pub(crate) log_epoch: u64,
@@ -104,7 +104,7 @@ impl NewCheckpoint {
         self.directories.iter().map(|path| Ok(resolved(path)?.display().to_string())).collect()
     }
 
-    /// Over how many directories its parts are striped.
+    /// Number of directories over which its parts are striped.
     pub(crate) fn stripes(&self) -> usize {
         self.directories.len().max(1)
     }
@@ -167,7 +167,7 @@ impl NewCheckpoint {
         self.directories.iter().try_for_each(|path| disk.sync_dir(path).map_err(writing(path)))
     }
 
-    /// Removes what was written, as far as that is possible: nothing has come of it.
+    /// Removes all files that were written, as far as that is possible: the checkpoint has failed.
     pub(crate) fn abandon(&self) {
         let mut paths = std::mem::take(&mut self.parts.lock().paths);
         if paths.is_empty() {

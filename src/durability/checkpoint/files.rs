@@ -47,7 +47,7 @@ impl Checkpoints {
         &*self.disk
     }
 
-    /// Whose they are.
+    /// The UUID of their database.
     pub(crate) fn uuid(&self) -> Uuid {
         self.uuid
     }

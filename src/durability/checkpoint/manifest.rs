@@ -23,7 +23,7 @@ pub(crate) struct Manifest {
     pub(crate) number: u32,
     /// The log is needed from this epoch on.
     pub(crate) first_epoch: u64,
-    /// No copy is of a later epoch, and no deletion that a copier has met.
+    /// The highest epoch of the copies, and of the deletions that a copier has met.
     pub(crate) last_epoch: u64,
     /// The epoch of the last group that was durable when the checkpoint was finished; 0: there was none.
     pub(crate) log_epoch: u64,

@@ -15,7 +15,7 @@ use crate::diagnostics::work_time::waiting;
 /// The kind of transactions of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Those of a session.
+    /// Transactions of a session.
     Session,
     /// The attempts of a thread.
     Attempt,
@@ -35,7 +35,7 @@ pub(crate) struct Owner {
     kind: Kind,
     session: Option<Weak<dyn Proceed>>,
     state: Mutex<State>,
-    /// Of an attempt: whether something has changed that it waits for.
+    /// Signal of an attempt: set when a row that it waits for has changed.
     signal: AtomicU32,
 }
 
@@ -49,12 +49,12 @@ struct State {
 }
 
 impl Owner {
-    /// For the transactions of a session.
+    /// Makes an owner for the transactions of a session.
     pub(crate) fn of_session(session: Weak<dyn Proceed>) -> Arc<Owner> {
         Arc::new(Owner::new(Kind::Session, Some(session)))
     }
 
-    /// For the attempts of a thread.
+    /// Makes an owner for the attempts of a thread.
     pub(crate) fn of_attempts() -> Arc<Owner> {
         Arc::new(Owner::new(Kind::Attempt, None))
     }
@@ -104,7 +104,7 @@ impl Owner {
         state.held.push(place);
     }
 
-    /// It waits no more, now and until its end.
+    /// Ends its waits, now and until its end.
     pub(super) fn give_up(&self) {
         let mut state = self.state.lock();
         (state.waits_for, state.waits_no_more) = (None, true);
@@ -158,7 +158,7 @@ impl Owner {
     }
 }
 
-/// Transactions that may go on: to be woken when no mutex of a row is held.
+/// Transactions that may continue: to be woken when no mutex of a row is held.
 #[must_use = "they wait until they are woken"]
 #[derive(Default)]
 pub(crate) struct ToProceed(SmallVec<[Arc<Owner>; 2]>);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::owner::{Kind, Owner};
 use super::{HotRow, Tag};
 
-/// With this confidence in a row, transactions that read it reserve it.
+/// Confidence in a row at which transactions that read it reserve it.
 pub(super) const CONFIDENT: u8 = 4;
 /// The highest confidence.
 pub(super) const CONFIDENCE_MAX: u8 = 16;
@@ -65,7 +65,7 @@ impl Row {
         self.holder = Some(owner);
     }
 
-    /// Has a transaction wait.
+    /// Makes a transaction wait.
     pub(super) fn enqueue(&mut self, owner: Arc<Owner>, place: usize) {
         self.waits += 1;
         owner.begin_to_wait(place);

@@ -1,4 +1,4 @@
-//! Checkpoints that a follower writes: what the database asks of it, and what it does before it relies on what came of it.
+//! Checkpoints that a follower writes: the database's orders, and its checks before it relies on the result.
 //!
 //! Invariants: whatever a follower does or fails to do, a checkpoint is made; by the database itself, if need be. So
 //! the log does not grow for a follower's sake by more than a bound.
@@ -27,7 +27,7 @@ impl Checkpointer {
         }
     }
 
-    /// Has a follower write a checkpoint, and names it; nothing, if there is none, or nothing came of it.
+    /// Orders a checkpoint from a follower, and names it; `None` if there is no follower, or it has failed.
     ///
     /// # Errors
     /// The log has failed, or the database is being closed.

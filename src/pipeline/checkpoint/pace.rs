@@ -38,12 +38,12 @@ impl Size {
     }
 }
 
-/// By when a checkpoint should have got how far.
+/// The schedule of a checkpoint: the bytes to copy, and the log's growth and the time until it should be done.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Plan {
     /// About this many bytes are to be copied.
     pub(super) bytes: u64,
-    /// It should be done when the log has grown by this many bytes,
+    /// Growth of the log, in bytes, at which it should be done,
     pub(super) log_bytes: Option<u64>,
     /// or when this much time has passed, if that is earlier.
     pub(super) time: Option<Duration>,

@@ -27,7 +27,7 @@ const SHORT: Duration = Duration::from_millis(2);
 pub(super) const SILENCE: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 20 });
 /// Time to wait for a follower when the database is closed.
 const FAREWELL: Duration = Duration::from_millis(500);
-/// No more than this, and one block, waits in the database to be sent.
+/// Bound on the bytes that wait in the database to be sent, apart from one block.
 const UNSENT_BYTES_MAX: usize = 1 << 20;
 
 /// Status of a follower.
@@ -38,7 +38,7 @@ pub struct FollowerStatus {
     pub attached: bool,
     /// Number of times that a follower has connected since the database was opened.
     pub came: u64,
-    /// Through which epoch it has replayed the log, as it has said last.
+    /// The epoch through which it has replayed the log, by its last message.
     pub epoch: u64,
     /// The reason why the last one was released, or could not carry out its order, if that is so.
     pub failure: Option<Error>,
@@ -117,8 +117,8 @@ impl FollowerConnection {
         state.status.attached |= std::mem::take(&mut state.is_waiting);
     }
 
-    /// Has the follower write the parts of a checkpoint, of what is durable now or a little later, and waits for them while
-    /// it is said to go on.
+    /// Orders the parts of a checkpoint from the follower, of what is durable now or a little later, and waits for them
+    /// while `goes_on` returns true.
     pub(crate) fn order(&self, number: u32, directories: Vec<String>, goes_on: &dyn Fn() -> bool) -> Ordered {
         let mut state = self.state.lock();
         if !state.status.attached {
@@ -215,11 +215,11 @@ struct Service<'p> {
     connection: Connection,
     /// True once it has said that it is a follower.
     has_come: bool,
-    /// None before it has received where to begin.
+    /// `None` before it has received where to begin.
     blocks: Option<BlockReader>,
     /// Time of its last message.
     heard: Instant,
-    /// For how long it has worked, as it has said last.
+    /// Its work time, by its last message.
     busy: u64,
 }
 

@@ -28,13 +28,13 @@ const BEAT: Duration = Duration::from_millis(if cfg!(test) { 100 } else { 1_000 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FollowerReport {
-    /// Through which epoch its copy is.
+    /// The epoch through which its copy is.
     pub epoch: u64,
     /// Bytes of redo that it has replayed.
     pub redo_bytes: u64,
     /// Checkpoints that it has written; whether they were used the database knows.
     pub checkpoints: u64,
-    /// For how long it has worked, and not waited.
+    /// Time that it has worked, without waits.
     pub busy: Duration,
     /// Bytes of memory that the rows of its copy take.
     pub memory_bytes: u64,
@@ -44,7 +44,7 @@ pub struct FollowerReport {
 struct Line {
     talk: Mutex<Talk>,
     socket: PathBuf,
-    /// Nothing more can be said: what is being done is of no use.
+    /// True once the connection is broken: the present work is of no use.
     broken: AtomicBool,
     ended: Mutex<bool>,
     changed: Condvar,
@@ -117,8 +117,8 @@ impl Drop for Outcome<'_> {
     }
 }
 
-/// Follows the database in a directory, which listens at this socket, until that is closed. `reported` receives what has been
-/// done, now and then, and says whether to go on.
+/// Follows the database in a directory, which listens at this socket, until that is closed. `reported` receives its
+/// work, from time to time, and returns false to end it.
 ///
 /// # Errors
 /// No primary listens there, or no longer; the directory is not that database's; its checkpoint or its log is damaged.
@@ -192,7 +192,7 @@ impl Follower<'_, '_> {
         Ok(())
     }
 
-    /// Does something, and counts how long it takes.
+    /// Runs some work, and counts its time.
     fn work<T>(&mut self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let start = Instant::now();
         let done = work();
@@ -201,7 +201,7 @@ impl Follower<'_, '_> {
         done
     }
 
-    /// The next message; nothing, if it is said not to go on.
+    /// The next message; `None` if it is to end.
     fn next_message(&mut self) -> Result<Option<ToFollower>> {
         loop {
             if let Some(message) = self.line.hear()? {

@@ -26,13 +26,13 @@ pub(crate) enum ToFollower {
 /// A message of the follower.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FromFollower {
-    /// It is one, and speaks this version.
+    /// The sender is a follower, of this version.
     Hello { version: u32 },
-    /// It is alive, has replayed the log through this epoch, and has worked for this many nanoseconds in all.
+    /// The follower is alive, has replayed the log through this epoch, and has worked for this many nanoseconds in all.
     Alive { epoch: u64, busy: u64 },
     /// The parts of the checkpoint of this number are durable.
     Done { number: u32, written: Written },
-    /// They could not be written; 0: it leaves, for this reason.
+    /// The parts could not be written; 0: it leaves, for this reason.
     Failed { number: u32, reason: String },
 }
 

@@ -31,7 +31,7 @@ pub(crate) struct Replica {
     first_epoch: u64,
     /// The last epoch that is in it.
     epoch: u64,
-    /// For what all changes share, and for the changes.
+    /// Scratch memory for the changes that all shares have in common, and for the others.
     tools: [Tools; 2],
     /// Bytes of redo since deleted records were taken out.
     unswept: u64,

@@ -80,9 +80,9 @@ fn seal_next(engine: &Engine) -> u64 {
     epoch
 }
 
-/// Does what is wanted at the end of an epoch although its epoch cannot end, because the log cannot be written: so
-/// that reads go on. A split phase ends; any other change of phases is refused. A snapshot is opened; commits go on
-/// with the next epoch, which is not before the log is written again.
+/// Makes the changes wanted at the end of an epoch although the epoch cannot end, because the log cannot be written: so
+/// that reads continue. A split phase ends; any other change of phases is refused. A snapshot is opened; commits
+/// continue with the next epoch, which is not before the log is written again.
 pub(super) fn change_within_epoch(engine: &Arc<Engine>) {
     let (change, asked) = (engine.phase_change().wanted(), engine.snapshots().asked());
     if matches!(change, Some(Phase::Split | Phase::SplitAgain)) {

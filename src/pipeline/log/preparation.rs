@@ -132,9 +132,10 @@ impl Preparation {
         self.segments.remaining_bytes() >= self.least_bytes
     }
 
-    /// After a group: prepares a segment if there is too little room and it is not known that none can be made, and refuses
-    /// updates if so. Otherwise the groups until the next attempt could use up the room that is kept for transactions
-    /// which have been admitted; the log would wait for room then, and the checkpoint that frees some for the log.
+    /// Prepares a segment after a group, if there is too little room and it is not known that none can be made, and
+    /// refuses updates if that fails. Otherwise the groups until the next attempt could use up the room that is kept
+    /// for transactions which have been admitted; the log would wait for room then, and the checkpoint that frees some
+    /// for the log.
     pub(super) fn secure_room(&self, engine: &Engine) {
         if self.has_room() {
             return;

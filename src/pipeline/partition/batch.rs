@@ -1,6 +1,7 @@
 //! Transactions on their way to the executors, alone or in batches, and where their results go.
 //!
-//! Consecutive transactions of a worker's group that belong to one executor enter its queue as one [`Batch`] and come back as one.
+//! Consecutive transactions of a worker's group that belong to one executor enter its queue as one [`Batch`] and return
+//! as one.
 //!
 //! # Invariants
 //! - A batch keeps its transactions in the order of their group.
@@ -36,11 +37,11 @@ pub(crate) struct Incoming {
 
 /// The target of a transaction's outcome.
 pub(crate) enum Sink {
-    /// It returns with the transaction's batch.
+    /// The outcome returns with the transaction's batch.
     Batch,
-    /// To the caller, once it is durable.
+    /// The caller's answer, which is given once the outcome is durable.
     Answer(Arc<Answer>),
-    /// To a worker, at once, with the transaction's position in its group.
+    /// A worker's group, at once, with the transaction's position in it.
     Group(Arc<GroupResults>, usize),
 }
 
@@ -105,7 +106,7 @@ pub(super) struct Returned {
 }
 
 impl GroupResults {
-    /// For the calling thread; no transaction is expected yet.
+    /// Makes the results for the calling thread; no transaction is expected yet.
     pub(crate) fn new(runnable: Arc<RunnableThreads>) -> Arc<GroupResults> {
         let (left, returned, parked) = (AtomicUsize::new(0), Mutex::default(), AtomicBool::new(false));
         Arc::new(GroupResults { left, returned, waiter: thread::current(), parked, runnable })
@@ -118,7 +119,7 @@ impl GroupResults {
         self.left.fetch_add(transactions, Ordering::Relaxed);
     }
 
-    /// This many transactions were not admitted.
+    /// Stops expecting this many transactions, which were not admitted.
     pub(super) fn cancel(&self, transactions: usize) {
         // Relaxed: the waiter itself does it, and no outcome belongs to it.
         self.left.fetch_sub(transactions, Ordering::Relaxed);

@@ -73,7 +73,7 @@ pub(super) enum Notice {
     MarkedForAbort(OwnerId),
     /// A phase starts whose locks are held.
     Run(Arc<Phase>),
-    /// It is the turn of this step of a serial phase.
+    /// The turn of this step of a serial phase.
     Step(Arc<Phase>, usize),
 }
 
@@ -386,7 +386,7 @@ impl Executor<'_> {
         }
     }
 
-    /// This executor has drained for a repartitioning.
+    /// Reports that this executor has drained for a repartitioning.
     fn report_drained(&mut self, change: &Repartitioning) {
         self.owned = change.range_of(self.number);
         if change.countdown.report() {

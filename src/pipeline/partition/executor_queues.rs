@@ -107,7 +107,7 @@ struct State<W, N> {
     /// Number of batch dequeues of transactions, and of transactions dequeued.
     batches: u64,
     transactions: u64,
-    /// Since when the executor is busy, and how long it was busy before that, in total.
+    /// Time since which the executor is busy, and its earlier busy time in total.
     busy_since: Option<Instant>,
     busy: Duration,
 }
@@ -117,7 +117,7 @@ struct State<W, N> {
 pub(crate) enum Refused<E> {
     /// The queues are closed.
     Closed(E),
-    /// It was routed by an outdated partition map.
+    /// The work was routed by an outdated partition map.
     Misrouted(E),
 }
 

@@ -66,13 +66,13 @@ impl ExternalRequest {
         }
     }
 
-    /// It is the victim of a deadlock, and not granted at this executor.
+    /// Marks it as the victim of a deadlock, not granted at this executor.
     pub(super) fn mark_for_abort(&self) {
         self.marked_for_abort.store(true, Ordering::Release);
         self.grant();
     }
 
-    /// It was parked at an executor.
+    /// Notes that it was parked at an executor.
     pub(super) fn note_parked(&self) {
         // Relaxed: it is read when all executors have answered, which orders it.
         self.parked.store(true, Ordering::Relaxed);

@@ -103,7 +103,7 @@ pub(super) enum Requests {
     Entry,
     /// The deferred locks of its actions.
     Deferred,
-    /// Nothing: its locks are held.
+    /// None: its locks are held.
     Nothing,
 }
 
@@ -149,7 +149,7 @@ pub(super) struct Phase {
 pub(super) enum AfterPhase {
     /// The next phase.
     Next(Arc<Phase>),
-    /// The end of the attempt: why it has failed, if so, and the rows that it returns.
+    /// The end of the attempt: its failure, if it has one, and the rows that it returns.
     Conclude(Option<Failure>, Vec<Vec<Value>>),
 }
 

@@ -87,7 +87,8 @@ pub(crate) struct Executors {
 }
 
 impl Executors {
-    /// This many executors of the engine, or fewer if `chooses_number`. `is_balanced`: the resource manager balances the load.
+    /// Makes this many executors of the engine, or fewer if `chooses_number`. `is_balanced`: the resource manager
+    /// balances the load.
     pub(crate) fn new(
         engine: &Arc<Engine>,
         executors: usize,

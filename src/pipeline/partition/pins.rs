@@ -14,7 +14,7 @@ use crate::protocol::local::OwnerId;
 /// The pins of one executor.
 #[derive(Default)]
 pub(super) struct Pins {
-    /// The guard is dropped before the handle that it came from.
+    /// The guard is dropped before the handle that has pinned it.
     held: HashMap<OwnerId, (Guard, LocalHandle), FixedState>,
     free: Vec<LocalHandle>,
 }

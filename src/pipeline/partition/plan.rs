@@ -19,12 +19,12 @@ use crate::base::atomics::{AtomicU32, Ordering};
 /// The order in which actions of transactions over several executors run (`partitioned`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Plan {
-    /// In parallel, but serially where transactions of the procedure fail often.
+    /// Actions run in parallel, but serially where transactions of the procedure fail often.
     #[default]
     Auto,
-    /// In parallel, wherever that is possible.
+    /// Actions run in parallel, wherever that is possible.
     Parallel,
-    /// One action after another.
+    /// Actions run one after another.
     Serial,
 }
 
@@ -59,9 +59,9 @@ impl Plan {
     }
 }
 
-/// With fewer known transactions the count decides nothing.
+/// Number of known transactions below which the count decides nothing.
 const KNOWN_MIN: u32 = 16;
-/// With this many known transactions the older half is forgotten.
+/// Number of known transactions at which the older half is forgotten.
 const KNOWN_MAX: u32 = 256;
 /// More than one failure in this many transactions is often.
 const OFTEN: u32 = 10;

@@ -162,7 +162,7 @@ impl Executor<'_> {
         }
     }
 
-    /// At the rendezvous point of a phase.
+    /// Ends a phase at its rendezvous point.
     fn end_phase(&mut self, phase: &Phase) {
         if let Some(error) = phase.take_refusal() {
             let outcome = Outcome::refused(phase.attempt, *error);

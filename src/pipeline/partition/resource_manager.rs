@@ -23,13 +23,13 @@ use crate::base::random;
 pub(super) const BUCKETS: usize = 1 << 12;
 /// The shift that turns a partition hash into its bucket.
 const SHIFT: u32 = u64::BITS - BUCKETS.trailing_zeros();
-/// One request in this many is counted, on average, where there are many.
+/// Sampling interval: one request in this many is counted, on average, where there are many.
 const SAMPLING_INTERVAL: u32 = 8;
-/// With fewer known requests, requests are no reason for a repartitioning.
+/// Number of known requests below which they are no reason for a repartitioning.
 const REQUESTS_MIN: f64 = 64.0;
-/// With fewer known requests, rows decide.
+/// Number of known requests below which rows decide.
 const REQUESTS_IDLE: f64 = REQUESTS_MIN / 4.0;
-/// With more known requests than this, older ones are forgotten faster.
+/// Number of known requests above which older ones are forgotten faster.
 const REQUESTS_ENOUGH: f64 = 1_024.0;
 /// The minimum and maximum part of the known requests that each observation keeps: half of them where there are many; where
 /// there are few, requests count for ten seconds. Without new requests, all are forgotten within seconds.
@@ -39,12 +39,12 @@ const KEPT_IDLE: f64 = 1.0 - 1.0 / 32.0;
 const ROWS_WEIGHT: f64 = 16.0;
 /// An executor pays for this many rows, even without requests.
 const ROWS_EACH: u64 = 1_024;
-/// There are more executors if each would be busy for more than the first part of the time, and fewer if each would be busy
-/// for less than the second.
+/// Shares of busy time: there are more executors if each would be busy for more than the first part of the time, and
+/// fewer if each would be busy for less than the second.
 const BUSY: (f64, f64) = (0.5, 0.25);
 /// The busiest executor has at least this many times its fair share before a repartitioning.
 const UNEVEN: f64 = 1.2;
-/// And afterwards at most this part of what it had.
+/// Largest part of that which it may have afterwards.
 const BETTER: f64 = 0.9;
 /// An executor that takes this many times as long for a request is not slower: its thread may have been preempted.
 const SLOWER: f64 = 1.5;
@@ -78,7 +78,7 @@ impl RequestSampler {
 /// The requests of one executor, by buckets.
 pub(super) struct RequestCounts {
     buckets: Box<[AtomicU32]>,
-    /// One request in this many is counted, on average.
+    /// Sampling interval: one request in this many is counted, on average.
     every: AtomicU32,
 }
 
@@ -137,7 +137,7 @@ pub(super) struct ResourceManager {
 }
 
 impl ResourceManager {
-    /// For at most this many executors. `chooses_number`: it may use fewer.
+    /// Makes a resource manager for at most this many executors. `chooses_number`: it may use fewer.
     pub(super) fn new(executors: usize, chooses_number: bool) -> ResourceManager {
         let known = || Observed {
             counted: vec![0; BUCKETS].into(),
@@ -207,7 +207,7 @@ impl ResourceManager {
         self.all_rows = Some(rows.iter().map(|rows| u64::from(*rows)).sum());
     }
 
-    /// There are at least this many rows.
+    /// Records that there are at least this many rows.
     pub(super) fn set_rows_at_least(&mut self, rows: u64) {
         if self.all_rows.is_some_and(|all| all < rows) || rows >= ROWS_EACH * self.executors.len() as u64 {
             self.all_rows = Some(self.all_rows.unwrap_or(0).max(rows));

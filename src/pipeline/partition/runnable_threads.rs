@@ -24,7 +24,7 @@ use crate::base::atomics::{AtomicUsize, Ordering};
 const LOOKS: u32 = 1_000;
 /// A wait that has begun with a spin and takes longer is long.
 const LONG_WAIT: Duration = Duration::from_micros(100);
-/// This many other waits make up for a long one.
+/// Number of other waits that make up for a long one.
 const WAITS_PER_LONG_WAIT: u32 = 16;
 /// After a long wait, a thread parks at once at most two to this power times.
 const DOUBLINGS_MAX: u32 = 10;
@@ -56,7 +56,7 @@ struct Spinner {
 }
 
 impl RunnableThreads {
-    /// This many threads are runnable now. Without processors no thread ever spins.
+    /// Counts this many threads as runnable. Without processors no thread ever spins.
     pub(crate) fn new(count: usize, processors: usize) -> RunnableThreads {
         RunnableThreads { count: AtomicUsize::new(count), processors }
     }

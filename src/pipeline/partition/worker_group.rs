@@ -96,7 +96,7 @@ struct TableSets {
 }
 
 impl TableSets {
-    /// Those of a transaction. Reads of key resolution do not count: the executor checks them again.
+    /// The sets of a transaction. Reads of key resolution do not count: the executor checks them again.
     fn of(footprint: &Footprint) -> TableSets {
         let mut sets = TableSets::default();
         if footprint.reach() != Reach::Nothing {
@@ -159,7 +159,7 @@ struct GroupRun<'r, 's, 'p, M> {
 }
 
 impl Executors {
-    /// Has the executors run a group's transactions, and waits for all results, which are put into `memory`.
+    /// Runs a group's transactions on the executors, and waits for all results, which are put into `memory`.
     pub(crate) fn execute_group<M: GroupMember>(
         &self,
         resolver: KeyResolver<'_, '_>,

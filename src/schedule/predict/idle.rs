@@ -24,7 +24,7 @@ const ATTEMPTS_TO_TELL: f64 = 1_024.0;
 /// The decision about idle mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IdleDecision {
-    /// Nothing changes.
+    /// The mode does not change.
     Keep,
     /// Conflicts have become rare: idle mode begins.
     Begin,

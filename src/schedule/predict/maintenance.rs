@@ -45,7 +45,7 @@ const WORTH_A_MOVE: f64 = 0.9;
 /// Counts of the engine, and their time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Observation {
-    /// Since the database was opened.
+    /// Time since the database was opened.
     pub(crate) at: Duration,
     /// Calls that have committed.
     pub(crate) committed: u64,
@@ -58,7 +58,7 @@ pub(crate) struct Maintenance {
     settings: PredictSettings,
     /// True if a call was seen.
     begun: bool,
-    /// Since when all calls are placed at random, and until when, if they are.
+    /// The time since which all calls are placed at random, and until when, if they are.
     filling: Option<Filling>,
     /// Time at which the History that is read was completed.
     renewed: Duration,
@@ -67,9 +67,9 @@ pub(crate) struct Maintenance {
     learns_again: bool,
     swept: Observation,
     stability: Stability,
-    /// For each place of the State, its total at the last sweep.
+    /// Total of each place of the State at the last sweep.
     totals: Box<[u32]>,
-    /// For each queue, the calls that it had got when queues were last compared.
+    /// Number of calls of each queue when queues were last compared.
     placed: Box<[u64]>,
 }
 
@@ -98,7 +98,7 @@ impl Maintenance {
 
     /// Returns true if a History has just been completed, by which the policy decides from now on.
     pub(crate) fn maintain(&mut self, predict: &Predict, observation: Observation) -> bool {
-        // Relaxed: it is looked at again and again.
+        // Relaxed: it is checked again and again.
         if !self.begun && predict.begun.load(Ordering::Relaxed) {
             self.begin(observation);
         }
@@ -217,7 +217,8 @@ impl Maintenance {
         }
     }
 
-    /// Deals what has decided since this was last looked at out to the queues, so that each gets about as many calls.
+    /// Redistributes the references that have decided since the last comparison, so that each queue gets about as many
+    /// calls.
     pub(crate) fn distribute(&mut self, predict: &Predict) {
         for decider in dealt_out(deciders(&predict.state), self.placed.len()) {
             predict.state.move_to(decider.place, decider.queue);

@@ -31,7 +31,7 @@ use crate::schedule::{Placement, PredictSettings, ScheduleReport};
 use maintenance::Maintenance;
 pub(crate) use maintenance::Observation;
 
-/// One in this many calls is placed at random to fill the next History, while the abort rate is stable.
+/// Share of calls that are placed at random to fill the next History, one in this many, while the abort rate is stable.
 const SHARE_WHILE_STABLE: u32 = 1_024;
 /// Same share while the abort rate is changing.
 const SHARE_WHILE_CHANGING: u32 = 256;
@@ -50,7 +50,7 @@ pub(crate) struct Predict {
     history: History,
     state: State,
     hot_key_cache: HotKeyCache,
-    /// One in this many calls is placed at random.
+    /// Share of calls that are placed at random: one in this many.
     share: AtomicU32,
     /// True once any call was placed.
     begun: AtomicBool,

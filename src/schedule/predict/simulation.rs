@@ -48,7 +48,7 @@ struct Running {
 struct Counts {
     committed: u64,
     aborted: u64,
-    /// Calls that the schedule has looked at.
+    /// Calls that the schedule has examined.
     seen: u64,
 }
 
@@ -60,14 +60,14 @@ impl Counts {
 
 struct Simulation {
     schedule: Schedule,
-    /// For each warehouse, how probable it is with all those before it; none, where calls are apart.
+    /// Cumulative probability of each warehouse; empty, where calls are apart.
     weights: Vec<f64>,
     step: u64,
     queues: Vec<VecDeque<Call>>,
     workers: Vec<Option<Running>>,
     /// The call that the generator has made for a queue that is full.
     blocked: Option<(usize, Call)>,
-    /// For each warehouse, when a call last committed there.
+    /// Time of the last commit at each warehouse.
     committed_at: Vec<u64>,
     next: u64,
     counts: Counts,
@@ -98,7 +98,7 @@ impl Simulation {
         simulation
     }
 
-    /// From now on calls are about other warehouses.
+    /// Makes calls be about other warehouses from now on.
     fn shift_to(&mut self, distribution: Distribution) {
         let Distribution::Zipf(number, alpha) = distribution else { return self.weights.clear() };
         let mut sum = 0.0;
@@ -200,7 +200,7 @@ impl Simulation {
         }
     }
 
-    /// One step of all.
+    /// Runs one step of all workers.
     fn step(&mut self) {
         self.step += 1;
         self.fill();

@@ -10,7 +10,7 @@ use crate::error::{Error, Result, Timeout};
 /// The deadlines that must be monitored.
 #[derive(Default)]
 pub(super) struct Timer {
-    /// By time, and by a number that tells those of one moment apart.
+    /// The deadlines by time, and by a number that distinguishes those of one moment.
     deadlines: BTreeMap<(Instant, u64), Weak<Control>>,
     last: u64,
     /// True if its thread was started.
@@ -19,7 +19,7 @@ pub(super) struct Timer {
 }
 
 impl Sessions {
-    /// Has the timer's thread started, unless it runs or the database is being closed.
+    /// Starts the timer's thread, unless it runs or the database is being closed.
     ///
     /// # Errors
     /// Those of `start`.
@@ -86,7 +86,7 @@ impl Control {
         }
     }
 
-    /// Has the timer look at the session at its earliest deadline.
+    /// Makes the timer look at the session at its earliest deadline.
     pub(super) fn set_timer(self: &Arc<Control>) {
         let mut state = self.state.lock();
         let Some(at) = state.next_look() else { return };

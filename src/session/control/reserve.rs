@@ -154,8 +154,8 @@ impl Control {
     }
 }
 
-/// With this many keys reserved a transaction reserves no more of those that it writes: it would take more memory than
-/// its rows. It still waits for the reservations of others.
+/// Number of reserved keys at which a transaction reserves no more of those that it writes: it would take more memory
+/// than its rows. It still waits for the reservations of others.
 const MAX_AUTOMATIC_RESERVATIONS: usize = 10_000;
 
 impl Control {

@@ -44,7 +44,7 @@ impl Session {
     }
 
     /// Checks the rows that the transaction writes as it leaves them, and all others as they are in a snapshot: so writers of
-    /// the others go on, and do not conflict with the transaction.
+    /// the others continue, and do not conflict with the transaction.
     fn check_own_and_others(
         &mut self,
         check: &mut RowCheck<'_>,
