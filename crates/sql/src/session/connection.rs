@@ -220,7 +220,7 @@ impl Connection {
         self.refresh_catalog();
     }
 
-    /// Sees the catalog as it is now, or as the open transaction has it.
+    /// Refreshes the session's catalog: the open transaction's private one, or the current shared one.
     pub(super) fn refresh_catalog(&mut self) {
         if self.transaction.has_catalog() {
             self.environment.catalog = self.current_catalog();

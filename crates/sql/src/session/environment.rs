@@ -256,7 +256,7 @@ impl SessionEnvironment {
         })
     }
 
-    /// Gives back the memory of large values that nothing holds any more.
+    /// Releases the memory of large values that nothing holds any more.
     pub fn forget_large_values(&mut self) {
         if self.large_values.is_empty() {
             return;
@@ -297,7 +297,7 @@ impl SessionEnvironment {
         }
     }
 
-    /// Gets ready for the attempts of a statement.
+    /// Prepares for the attempts of a statement.
     pub fn begin_attempts(&mut self) {
         self.given.clear();
         self.acquired.clear();
@@ -367,7 +367,7 @@ impl SessionEnvironment {
             self.push_notice(Notice { severity, state, message: message.into(), detail: None, hint: None });
     }
 
-    /// Tells the client, if it wants to know of what is as grave as this.
+    /// Adds a notice for the client, if it wants notices of this severity.
     ///
     /// # Errors
     /// 53200: the notices need more memory than there is.

@@ -30,7 +30,7 @@ pub(crate) struct Exports {
     pub wanted: Vec<String>,
     /// The number of identifiers given so far.
     count: u32,
-    /// Those of the open transaction.
+    /// The snapshots exported by the open transaction.
     exported: Vec<Exported>,
 }
 

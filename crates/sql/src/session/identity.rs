@@ -27,7 +27,7 @@ use crate::session::{Shared, Sql};
 use crate::types::Environment;
 use crate::types::environment::Acting;
 
-/// No role's oid.
+/// An oid that no role has.
 const NO_OID: u32 = u32::MAX;
 
 /// The attributes of a role that a server needs when the role wants to connect.

@@ -207,7 +207,7 @@ impl Shared {
 /// The change of definitions that a transaction commits.
 pub(crate) struct Publication {
     shared: Arc<Shared>,
-    /// Taken when it is published.
+    /// The new catalog; `None` once it is published.
     catalog: Mutex<Option<Catalog>>,
     changed: Changed,
 }

@@ -52,7 +52,7 @@ impl Pending {
         self.of_statement = self.effects.len();
     }
 
-    /// Another attempt of the statement begins.
+    /// Begins another attempt of the statement.
     pub fn begin_attempt(&mut self) {
         self.truncate(self.of_statement);
     }

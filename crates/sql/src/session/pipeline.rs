@@ -38,7 +38,7 @@ impl PreparedStatements {
         }
     }
 
-    /// Those that have a name.
+    /// The statements that have a name.
     pub fn named(&self) -> impl Iterator<Item = (&String, &Arc<Prepared>)> {
         self.named.iter()
     }

@@ -68,7 +68,7 @@ pub(crate) struct Used {
 #[derive(Default)]
 pub(crate) struct Templates {
     used: HashMap<u64, Arc<Used>, Hashing>,
-    /// Kept for their memory.
+    /// Buffers, reused to avoid allocations.
     key: String,
     literals: Literals,
 }

@@ -13,9 +13,9 @@ use crate::session::{Shared, Sql};
 /// The kind of a statistic: one that only rises, or a present value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatisticKind {
-    /// It only rises.
+    /// A count that only rises.
     Counter,
-    /// It is what is the case now.
+    /// A present value.
     Gauge,
 }
 

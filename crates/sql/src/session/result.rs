@@ -86,7 +86,7 @@ pub enum TransactionStatus {
 /// The severity of a notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
-    /// For the search for a fault.
+    /// Details for debugging.
     Debug,
     /// For the server's log.
     Log,
@@ -94,7 +94,7 @@ pub enum Severity {
     Info,
     /// For information.
     Notice,
-    /// Something may not be what was meant.
+    /// A warning: something may not be as intended.
     Warning,
 }
 
@@ -138,7 +138,7 @@ pub struct Notice {
     pub state: SqlState,
     /// The text of the message.
     pub message: String,
-    /// More about it.
+    /// Details.
     pub detail: Option<String>,
     /// The way out.
     pub hint: Option<String>,

@@ -169,7 +169,7 @@ struct RuledTable {
     table: Arc<Table>,
     /// The definitions that its statements depend on.
     uses: Arc<Uses>,
-    /// By the columns that they set; an insert and a delete by none.
+    /// The queries by the columns that they set; an insert and a delete by none.
     updates: HashMap<Vec<usize>, Query>,
     insert: Query,
     delete: Query,
@@ -216,7 +216,7 @@ impl Writer {
         done.map(|_| true)
     }
 
-    /// Gets ready for a statement.
+    /// Prepares for a statement.
     fn begin(&mut self) {
         let environment = &mut self.environment;
         if environment.catalog.version != environment.shared.catalog_version() {

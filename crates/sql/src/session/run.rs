@@ -305,7 +305,7 @@ impl Connection {
         }
     }
 
-    /// Gets ready for the attempts of a statement.
+    /// Prepares for the attempts of a statement.
     pub(super) fn begin_attempts(&mut self) {
         let environment = &mut self.environment;
         environment.begin_attempts();

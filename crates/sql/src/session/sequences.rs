@@ -25,7 +25,7 @@ const AHEAD_MIN: i64 = 32;
 pub(crate) struct Sequences {
     table: heddledb::Table,
     states: Mutex<HashMap<u32, State>>,
-    /// Held while a bound is stored, so that bounds are stored in their order.
+    /// The lock held while a bound is stored, so that bounds are stored in their order.
     refilling: Mutex<()>,
 }
 

@@ -35,7 +35,7 @@ pub(super) use values::{parse_bytes, parse_duration, parse_size};
 /// The settings of a session.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    /// By name in lower case; settings with a point in their names may be anything.
+    /// The values, by name in lower case; settings with a point in their names may be anything.
     values: BTreeMap<String, String>,
     /// The values that RESET restores.
     defaults: BTreeMap<String, String>,
@@ -69,7 +69,7 @@ pub(crate) struct Derived {
     pub derive_footprints: bool,
     /// The rule by which prepared statements are planned for the values of their parameters.
     pub plan_cache_mode: PlanCacheMode,
-    /// Rises with every change.
+    /// A version that rises with every change.
     pub version: u64,
 }
 
@@ -273,7 +273,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Takes back every change since a copy of the settings was made.
+    /// Restores the settings to a copy of them that was made before.
     pub fn restore(&mut self, before: Settings) {
         let now = std::mem::replace(self, before);
         let differs = |name: &&String| now.values.get(*name) != self.values.get(*name);

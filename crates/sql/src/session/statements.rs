@@ -129,7 +129,7 @@ pub(crate) struct Entry {
 
 #[derive(Default)]
 struct Counts {
-    /// Of connections that have ended, or have forgotten the text.
+    /// The sums of connections that have ended, or have forgotten the text.
     ended: Totals,
     counting: Vec<Weak<Counters>>,
 }

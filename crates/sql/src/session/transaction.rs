@@ -244,7 +244,7 @@ impl Transaction {
         Ok(BodyPoint { engine: self.session.savepoint()?, changes, restarted })
     }
 
-    /// Goes back to such a point.
+    /// Rolls back to such a point.
     ///
     /// # Errors
     /// The engine's.

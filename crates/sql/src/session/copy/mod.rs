@@ -383,7 +383,7 @@ impl Unread {
         Unread { memory, bytes: 0 }
     }
 
-    /// There are this many bytes.
+    /// Charges this many bytes to the statement's memory.
     ///
     /// # Errors
     /// 53200: they are more than all statements may use.

@@ -10,7 +10,7 @@ use crate::session::result::CopyFormat;
 #[derive(Clone, Debug)]
 pub(crate) struct CopyOptions {
     pub format: CopyFormat,
-    /// Of text: the delimiter and NULL alone.
+    /// The dialect; of the text format, the delimiter and NULL alone.
     pub dialect: Dialect,
     pub header: Header,
     force_quote: Columns,
@@ -23,7 +23,7 @@ pub(crate) struct CopyOptions {
 pub(crate) enum Header {
     No,
     Yes,
-    /// It does, and the names are compared with the columns.
+    /// Names, which are compared with the columns.
     Match,
 }
 

@@ -167,7 +167,7 @@ pub(crate) fn is_known(name: &str) -> bool {
     known(name).is_some()
 }
 
-/// Those that have an effect, and those that are only kept.
+/// All settings: those that have an effect, and those that are only kept.
 pub(super) fn all_settings() -> impl Iterator<Item = &'static (&'static str, &'static str, Kind, bool)> {
     SETTINGS.iter().chain(PLANNER).chain(KEPT)
 }

@@ -112,7 +112,7 @@ impl Nesting {
     }
 }
 
-/// Gives the changes of a committed level to the level around it.
+/// Merges the changes of a committed level into the level around it.
 fn merge(stack: &mut Vec<Saved>, saved: Saved) {
     match stack.last_mut().filter(|around| around.level == saved.level) {
         None => stack.push(saved),

@@ -93,7 +93,7 @@ pub(super) fn show_pages(value: &str) -> Option<String> {
     Some(show_size(bytes))
 }
 
-/// In the largest unit in which it is a whole number; less than a kilobyte does not count.
+/// A size in the largest unit in which it is a whole number; less than a kilobyte does not count.
 pub(super) fn show_size(bytes: usize) -> String {
     let whole = SIZES.iter().find(|(_, size)| bytes >= *size && bytes.is_multiple_of(*size));
     whole.map_or_else(|| format!("{}kB", bytes >> 10), |(unit, size)| format!("{}{unit}", bytes / size))
