@@ -11,7 +11,7 @@ use crate::types::Value;
 #[derive(Clone, Copy)]
 pub(crate) enum Side<'r> {
     Row(&'r [Value]),
-    /// This many NULLs, in place of a row without a partner; of no columns, where a join does not show a side.
+    /// This many NULLs, in place of a row without a partner; zero if a join does not show a side.
     Missing(usize),
 }
 
@@ -27,7 +27,8 @@ pub struct Batch {
     width: usize,
     len: usize,
     values: Vec<Value>,
-    /// Of how many values it is known what they own on the heap, and how much that is: at least as much as those that are left.
+    /// The number of values whose heap memory is counted, and the counted bytes: at least the memory of the values that
+    /// are left.
     measured: usize,
     heap_bytes: usize,
 }

@@ -18,7 +18,7 @@ use crate::types::array::ArrayValue;
 use crate::types::record::RecordValue;
 use crate::types::{Type, Value};
 
-/// Up to how many arguments a call has without an allocation.
+/// The limit of arguments of a call without an allocation.
 const FEW: usize = 4;
 
 impl<'e> Run<'e> {

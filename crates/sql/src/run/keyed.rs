@@ -20,7 +20,7 @@ use crate::run::order::Hashing;
 use crate::run::subquery::{Answer, Candidates, array_of, is_by_value};
 use crate::types::Value;
 
-/// Answers take at most the statement's memory divided by this.
+/// The divisor of the statement's memory that limits the memory of answers.
 const ANSWERS_PART: usize = 2;
 /// The memory of a key besides its values.
 const KEY_BYTES: usize = 96;
@@ -28,11 +28,11 @@ const KEY_BYTES: usize = 96;
 /// The state of the computation of a subquery's answers.
 #[derive(Default)]
 pub(crate) enum Answers {
-    /// It has been run this often for single rows.
+    /// The number of runs for single rows: none yet, or this many.
     #[default]
     NotYet,
     AfterRuns(usize),
-    /// It stays at single rows.
+    /// The subquery is run for single rows from here on.
     Never,
     All(Box<AllAnswers>),
 }
@@ -162,10 +162,10 @@ struct Gathering<'e> {
 
 /// The rows gathered for one key.
 enum Gathered {
-    /// There is a row.
+    /// At least one row.
     Row,
     Value(Value),
-    /// There are several rows where one may be.
+    /// Several rows where one may be.
     Several,
     /// The first columns of all rows.
     Values(Vec<Value>),

@@ -29,7 +29,7 @@ const SWEEP_BYTES: usize = 4 << 20;
 pub(crate) struct LargeValues {
     values: Vec<(Value, usize)>,
     bytes: usize,
-    /// At how many bytes the next sweep is due.
+    /// The number of bytes at which the next sweep is due.
     sweep_at: usize,
     memory: Memory,
 }

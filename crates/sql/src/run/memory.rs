@@ -33,7 +33,7 @@ pub(crate) const LEAST_BYTES: usize = 64 << 10;
 /// The size of the leases by which a statement acquires memory.
 const LEASE_BYTES: usize = 1 << 20;
 
-/// Into how many parts what is left is divided, of which one can be spared.
+/// The number of parts into which the remaining memory is divided, of which one can be spared.
 const SPARED_PARTS: usize = 4;
 
 /// The memory that the statements of a database take together.
@@ -237,13 +237,13 @@ impl Held {
         self.bytes += bytes;
     }
 
-    /// Takes over what another part of the same statement holds.
+    /// Adds the memory that another part of the same statement holds.
     pub(crate) fn absorb(&mut self, other: &mut Held) {
         self.bytes += std::mem::take(&mut other.bytes);
         self.all = self.all.take().or_else(|| other.all.take());
     }
 
-    /// Gives back all but this much.
+    /// Releases all but this much.
     pub(crate) fn shrink_to(&mut self, bytes: usize) {
         let released = self.bytes.saturating_sub(bytes);
         if let (Some(all), 1..) = (&self.all, released) {
@@ -253,7 +253,7 @@ impl Held {
         }
     }
 
-    /// Gives everything back.
+    /// Releases everything.
     pub(crate) fn clear(&mut self) {
         self.shrink_to(0);
     }

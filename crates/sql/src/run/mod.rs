@@ -90,9 +90,9 @@ pub(crate) struct Run<'e> {
     pub(crate) joined: Vec<Value>,
     /// The operand of the innermost CASE around.
     case_operand: Value,
-    /// Made when it is asked for: statements of a few rows by their keys have nothing of it.
+    /// The numbered state, made when it is first needed: statements of a few rows by their keys need none.
     numbered: Option<Box<Numbered<'e>>>,
-    /// In a parallel scan: the scan's number, and the part of its rows that this run reads instead of all of them.
+    /// The number of a parallel scan, and the part of its rows that this run reads instead of all of them.
     pub(crate) part: Option<(usize, Box<dyn RowScan + Send>)>,
     /// Hash tables of hash joins that parallel runs share, by the joins' numbers.
     pub(crate) builds: HashMap<usize, Arc<Build>, Hashing>,

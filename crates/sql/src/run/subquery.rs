@@ -23,7 +23,7 @@ use crate::types::{Type, Value};
 
 /// The limit of results of a subquery that are kept.
 const KEPT_MAX: usize = 100_000;
-/// They take at most the statement's memory divided by this.
+/// The divisor of the statement's memory that limits the memory of kept results.
 const CACHED_PART: usize = 4;
 
 /// Results of a subquery by what it saw.
@@ -47,11 +47,11 @@ impl Answer {
 
 /// The rows of a subquery behind IN, ANY or ALL.
 pub(crate) enum Candidates {
-    /// To be compared one after the other.
+    /// Rows to be compared one after the other.
     Rows(KeptRows),
     /// The different values that are not NULL, where equality by value decides, and whether there is a NULL.
     Values(KeptSet, bool),
-    /// Those of one key of many: a few rows each, in memory.
+    /// The rows of one key of many: a few rows each, in memory.
     Listed(Vec<Box<[Value]>>),
     /// The values of `Values`, in memory.
     Set(HashSet<Value, Hashing>, bool),

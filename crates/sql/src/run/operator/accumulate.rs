@@ -53,7 +53,7 @@ impl State {
         })
     }
 
-    /// Takes a row in; gives what it takes, where it is kept: the caller counts it.
+    /// Adds a row; returns the memory of a row that is kept, which the caller counts.
     #[inline]
     pub(crate) fn add(&mut self, call: &AggregateCall, run: &mut Run<'_>, row: &[Value]) -> Result<usize> {
         if let Some(filter) = call.filter
@@ -114,7 +114,7 @@ impl State {
         }
     }
 
-    /// Takes in what another state has accumulated of other rows; `held` holds what is kept of it.
+    /// Merges the state that was accumulated of other rows; `held` holds the memory of its kept rows.
     pub(crate) fn merge(&mut self, run: &mut Run<'_>, held: &mut Held, other: State) -> Result<()> {
         match (self, other) {
             (State::Count(mine), State::Count(theirs)) => {

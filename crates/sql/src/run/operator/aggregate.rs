@@ -28,7 +28,7 @@ use crate::types::Value;
 
 /// The memory charged for a state.
 const STATE_BYTES: usize = 96;
-/// In place of a group's number: the row is in a file.
+/// The group number of a row that is in a file.
 const IN_FILE: u32 = u32::MAX;
 
 pub(crate) struct Aggregate<'e> {
@@ -58,7 +58,7 @@ pub(crate) struct Groups {
 /// The behavior beyond the memory limit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Beyond {
-    /// It fails with 53200.
+    /// The operator fails with 53200.
     Fails,
     /// Rows are written to files.
     Spills,
@@ -135,7 +135,7 @@ impl Groups {
         number
     }
 
-    /// Takes in the groups of another part of the rows.
+    /// Merges the groups of another part of the rows.
     pub(crate) fn merge(&mut self, node: &AggregateNode, run: &mut Run<'_>, other: Groups) -> Result<()> {
         let count = node.calls.len();
         let mut states = other.states.into_iter();

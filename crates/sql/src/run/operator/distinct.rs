@@ -30,9 +30,9 @@ struct RowSet {
 enum Added {
     /// An equal one is there, at this position.
     Found(usize),
-    /// It is the last one now.
+    /// The row is new, and the last one now.
     New,
-    /// It would be new; its hash.
+    /// The row would be new, but has no room; its hash.
     NoRoom(u64),
 }
 
@@ -206,7 +206,7 @@ pub(crate) struct SetRows<'e> {
     right: Option<Source<'e>>,
     left: Source<'e>,
     rows: RowSet,
-    /// For each row of `rows` how often the right side still has it; of a row that was given once, nothing.
+    /// The number of equal rows that the right side still has, for each row of `rows`; 0 for a row that was given once.
     counts: Vec<u64>,
     /// The files to which rows of both sides are written beyond the memory limit, and the level of their division.
     division: Option<Division<2>>,

@@ -25,7 +25,7 @@ pub(crate) const END: u32 = u32::MAX;
 /// emptiest.
 pub(crate) const BYTES_PER_ROW: usize = 16;
 
-/// Up to how many words there are for each row, and besides, where a place is kept for every word.
+/// The limits of words for each row, and beyond those, up to which every word has a place.
 const DENSE_WORDS_PER_ROW: u64 = 8;
 const DENSE_WORDS_BESIDES: u64 = 64;
 
@@ -38,11 +38,11 @@ pub(crate) struct JoinIndex {
 
 /// The first row of each chain.
 enum Heads {
-    /// By the values' hash.
+    /// Chains by the values' hash.
     Values(HashTable<u32>),
-    /// By the word, which is hashed.
+    /// Chains by the word, which is hashed.
     Words(Packing, HashTable<(u64, u32)>),
-    /// By the word: the place in this list.
+    /// Chains by the word, which is the position in this list.
     Dense(Packing, Vec<u32>),
 }
 

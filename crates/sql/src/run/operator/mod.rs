@@ -38,14 +38,14 @@ use crate::plan::node::{Node, Plan};
 use crate::run::Run;
 use crate::run::batch::Batch;
 
-/// Gives batches of rows.
+/// A node of a running plan, which returns batches of rows.
 pub(crate) trait Operator<'e> {
     /// The next rows; none if there are no more.
     fn next(&mut self, run: &mut Run<'e>) -> Result<Option<Batch>>;
 
-    /// Says before the first batch that no more rows than these may be wanted, so that the first one is no larger: what
-    /// is computed from further rows could fail, or draw values from a sequence. An operator may ignore it: scans, filters
-    /// and projections do not.
+    /// Says before the first batch that no more rows than these may be wanted, so that the first one is no larger:
+    /// computations on further rows could fail, or draw values from a sequence. An operator may ignore it: scans,
+    /// filters and projections do not.
     fn expect_few(&mut self, _rows: usize) {}
 
     /// Lets the operator leave out rows that the filter rejects; it need not.

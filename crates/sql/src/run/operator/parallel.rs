@@ -43,7 +43,7 @@ pub(crate) trait PartWork<'e>: Sync {
     /// The result of the work.
     type Output: Send;
 
-    /// Does it, in a run of its own.
+    /// Does the work, in a run of its own.
     fn run<'p>(&self, run: &mut Run<'p>) -> Result<Self::Output>
     where
         'e: 'p;
@@ -158,7 +158,7 @@ enum Builds {
     Read,
     /// One of them has no rows, so that the joins return none.
     RejectAll,
-    /// They do not fit into memory.
+    /// The right sides do not fit into memory.
     TooLarge,
 }
 
@@ -179,7 +179,7 @@ fn read_builds<'e>(joins: &[(usize, &'e HashNode)], run: &mut Run<'e>) -> Result
     Ok(Builds::Read)
 }
 
-/// Gives back the memory of right sides.
+/// Releases the memory of right sides.
 fn forget_builds(joins: &[(usize, &HashNode)], run: &mut Run<'_>) {
     for (id, _) in joins {
         run.builds.remove(id);

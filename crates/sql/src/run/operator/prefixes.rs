@@ -10,7 +10,7 @@ use crate::plan::node::Pattern;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Beginning {
     Unknown,
-    /// They begin with this.
+    /// The texts begin with this.
     With(String),
     /// Only this text matches.
     Exactly(String),

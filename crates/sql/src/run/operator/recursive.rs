@@ -15,7 +15,7 @@ use crate::run::batch::Batch;
 use crate::run::operator::{Operator, Running, operator};
 use crate::run::spill::{KeptRows, KeptSet, ROWS_PARTS};
 
-/// Gives kept rows.
+/// A reader of kept rows.
 pub(crate) struct Kept {
     rows: Rc<RefCell<KeptRows>>,
     given: usize,

@@ -23,7 +23,7 @@ use crate::run::order::compare_rows;
 use crate::run::spill::{Merging, SortedRuns};
 use crate::types::Value;
 
-/// Up to how many rows a limit is kept by sorting again and again; above, everything is sorted.
+/// The largest limit of rows that is kept by sorting again and again; above it, everything is sorted.
 const TOP_ROWS_MAX: u64 = 100_000;
 
 pub(crate) struct Sort<'e> {
@@ -50,7 +50,7 @@ struct Collected {
 }
 
 impl Collected {
-    /// Leaves out of a batch what is not among the first rows; gives what the others take.
+    /// Removes from a batch the rows that are not among the first ones; returns the memory of the others.
     fn admit(&self, batch: &mut Batch, keys: &[SortKey]) -> usize {
         if let Some(cutoff) = &self.cutoff {
             let kept: Result<()> = batch.retain(|row| Ok(compare_rows(row, cutoff, keys).is_lt()));

@@ -21,7 +21,7 @@ use crate::run::order::hash_slots;
 use crate::run::spill::{Reader, Writer};
 use crate::types::Value;
 
-/// Into how many parts each division divides.
+/// The number of parts into which each division divides.
 const PARTS: usize = 16;
 /// The limit of divisions of rows; each division looks at four more bits of the hash.
 const DIVISIONS_MAX: u32 = 5;

@@ -20,7 +20,7 @@ use crate::types::Value;
 pub(crate) struct SpilledStates {
     /// The memory of the rows in memory.
     held: Held,
-    /// By the calls' positions; empty as long as nothing was written.
+    /// The spilled calls, by their positions; empty as long as nothing was written.
     calls: Vec<Option<SpilledCall>>,
 }
 
@@ -118,7 +118,7 @@ pub(crate) struct GroupRows<'s> {
 }
 
 impl GroupRows<'_> {
-    /// Lends each row, in order.
+    /// Passes each row to `each`, in order.
     pub(crate) fn each(&mut self, each: &mut dyn FnMut(&[Value]) -> Result<()>) -> Result<()> {
         let SpilledCall { keys, merging, batch, position, .. } = &mut *self.call;
         let Some(merging) = merging else { return Ok(()) };

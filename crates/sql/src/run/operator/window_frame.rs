@@ -29,7 +29,7 @@ enum End {
     Current,
     /// This many rows or groups away; negative: before.
     Away(i64),
-    /// For each row the bound of the sort key.
+    /// The bound of the sort key, for each row.
     Value {
         offset: Value,
         is_before: bool,

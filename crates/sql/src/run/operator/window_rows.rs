@@ -46,7 +46,7 @@ impl<'e> PartitionRows<'e> {
         self.rows.len()
     }
 
-    /// Gets ready for the first row, when all rows are there.
+    /// Prepares for the first row, when all rows are there.
     pub(crate) fn start(&mut self, memory: &mut Memory) -> Result<()> {
         let Some(mut starts) = self.starts.take() else { return Ok(()) };
         let mut start = 0;
@@ -58,7 +58,7 @@ impl<'e> PartitionRows<'e> {
         Ok(())
     }
 
-    /// Goes to a row: to the first one, or to the one behind the current one.
+    /// Advances to a row: the first one, or the one behind the current one.
     pub(crate) fn go_to(&mut self, row: usize) -> Result<()> {
         if row == 0 || row >= self.peers.end {
             self.group = if row == 0 { 0 } else { self.group + 1 };

@@ -7,9 +7,9 @@ use super::{Reader, Writer};
 use crate::error::Result;
 use crate::types::Value;
 
-/// Into how many parts rows are divided.
+/// The number of parts into which rows are divided.
 const PARTS: usize = 16;
-/// After how many divisions the bits of a hash have been used.
+/// The number of divisions after which the bits of a hash have been used.
 const LEVELS: u32 = 15;
 
 /// Rows that are being divided; each part has a file for each side.

@@ -32,7 +32,7 @@ struct ClosedBatch {
 /// The location of a closed batch.
 enum BatchLocation {
     Memory(Batch),
-    /// In memory, as it would be in the file.
+    /// A batch in memory, in the form of the file.
     Packed(Box<[u8]>),
     /// Its offset in the file, and its length there.
     File(u64, usize),
@@ -322,7 +322,7 @@ impl KeptRows {
         Ok(&self.read[0].1)
     }
 
-    /// Lends all rows, in order.
+    /// Passes all rows to `each`, in order.
     ///
     /// # Errors
     /// Those of `each`; those of the temporary file.

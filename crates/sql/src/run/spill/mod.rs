@@ -38,7 +38,7 @@ fn failed(error: std::io::Error) -> SqlError {
     SqlError::new(state, format!("a temporary file in {} failed: {error}", directory.display()))
 }
 
-/// Takes rows. The file is made when the first batch is written.
+/// A writer of rows. The file is made when the first batch is written.
 pub(crate) struct Writer {
     file: Option<BufWriter<File>>,
     rows: Batch,
@@ -105,7 +105,7 @@ impl Writer {
     }
 }
 
-/// Gives the rows in the order in which they were written.
+/// A reader of the rows in the order in which they were written.
 pub(crate) struct Reader {
     file: Option<BufReader<File>>,
     buffer: Vec<u8>,
@@ -128,13 +128,13 @@ impl Reader {
         Ok(Some(batch))
     }
 
-    /// Goes back to the first row.
+    /// Returns to the first row.
     pub(crate) fn rewind(&mut self) -> Result<()> {
         self.file.iter_mut().try_for_each(|file| file.rewind()).map_err(failed)
     }
 }
 
-/// Gives a buffer's memory back if a wide row has made it large: many files are open at a time.
+/// Releases a buffer's memory if a wide row has made it large: many files are open at a time.
 fn forget_large(buffer: &mut Vec<u8>) {
     if buffer.capacity() > 2 * BATCH_BYTES {
         *buffer = Vec::new();

@@ -22,7 +22,7 @@ const HEADS_BYTES: usize = 2 << 20;
 /// Sorted runs.
 #[derive(Default)]
 pub(crate) struct SortedRuns {
-    /// Those of a higher level are earlier.
+    /// The runs by level; those of a higher level are earlier.
     levels: Vec<Vec<Writer>>,
     /// The memory of the largest batch.
     batch_bytes: usize,

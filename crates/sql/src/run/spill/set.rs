@@ -28,7 +28,7 @@ pub(crate) struct KeptSet {
 }
 
 impl KeptSet {
-    /// No row yet.
+    /// An empty set.
     pub(crate) fn new(width: usize, memory: &Memory) -> KeptSet {
         let slots = (0..width).collect();
         KeptSet {

@@ -116,7 +116,7 @@ impl<'e> Touched<'e> {
         unsure.check(run)
     }
 
-    /// Deals with the rows that refer to a row of a table that is gone, or has another key now.
+    /// Applies the actions to rows that refer to a row which was deleted, or has another key now.
     fn left(
         &mut self,
         run: &mut Run<'e>,
@@ -195,7 +195,7 @@ impl<'e> Touched<'e> {
         Ok(())
     }
 
-    /// Gives the columns of a foreign key the values that its action says.
+    /// Sets the columns of a foreign key to the values of its action.
     fn update(
         &mut self,
         run: &mut Run<'e>,

@@ -36,7 +36,7 @@ pub(super) fn stored_key(table: &Table, key: &[Value]) -> Result<Vec<Stored>> {
     key_columns(table).into_iter().zip(key).map(stored).collect()
 }
 
-/// Gives the values of a row's key to a step, as they are stored.
+/// Passes the values of a row's key to a step, as they are stored.
 fn with_stored_key<T>(
     table: &Table,
     key: &[Value],
@@ -97,7 +97,7 @@ pub(super) fn store(run: &mut Run<'_>, table: &Table, row: &[Value]) -> Result<O
     Err(SqlError::internal("no number was found for a row"))
 }
 
-/// Gives a row's columns new values; `key`: as it was.
+/// Sets a row's columns to new values; `key`: the old one.
 pub(super) fn change(
     run: &mut Run<'_>,
     table: &Table,

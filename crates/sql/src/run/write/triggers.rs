@@ -162,7 +162,7 @@ impl<'e> Triggers<'e> {
         Ok(())
     }
 
-    /// Takes the rows that were written.
+    /// Removes and returns the rows that were written.
     pub(super) fn take_rows(&mut self) -> Vec<WrittenRow> {
         std::mem::take(&mut self.rows)
     }
