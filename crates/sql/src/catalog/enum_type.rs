@@ -28,7 +28,7 @@ pub(crate) struct EnumType {
     pub name: String,
     /// Its labels, in their order.
     pub labels: Vec<Arc<str>>,
-    /// For each label the number that stored values have, ascending; without any it is the label's position.
+    /// The number that stored values have for each label, ascending; if empty, it is the label's position.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub numbers: Vec<i32>,
     /// COMMENT ON TYPE.

@@ -60,7 +60,7 @@ pub(crate) const PUBLIC_OID: u32 = 2200;
 /// All objects of one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct Catalog {
-    /// Rises with every schema change.
+    /// A version that rises with every schema change.
     pub version: u64,
     /// The number of changes in the history of definitions up to this catalog.
     pub position: u64,
@@ -73,7 +73,7 @@ pub(crate) struct Catalog {
     relation_names: HashMap<u32, (String, String)>,
     types: HashMap<String, HashMap<String, UserType>>,
     type_names: HashMap<u32, (String, String)>,
-    /// By schema and name; overloads in the order in which they were made.
+    /// The routines by schema and name; overloads in the order in which they were made.
     routines: HashMap<String, HashMap<String, Vec<Arc<Routine>>>>,
     routines_by_oid: HashMap<u32, Arc<Routine>>,
     roles: HashMap<String, Arc<Role>>,
@@ -81,9 +81,9 @@ pub(crate) struct Catalog {
     /// The database itself.
     pub database: DatabaseEntry,
     default_acls: Vec<DefaultAcl>,
-    /// By table, in the order of their names, in which they fire.
+    /// The triggers by table, in the order of their names, in which they fire.
     triggers: HashMap<u32, Vec<Arc<Trigger>>>,
-    /// Those that are installed, by name.
+    /// The installed extensions, by name.
     extensions: BTreeMap<String, Arc<Extension>>,
     owners: system::Owners,
 }

@@ -43,7 +43,7 @@ pub(crate) struct Table {
     pub key_comments: Vec<(u32, String)>,
     /// Its owner, and what was granted on it.
     pub rights: Rights,
-    /// Of a materialized view, its query.
+    /// The query of a materialized view.
     pub stored_query: Option<StoredQuery>,
     /// The engine's table that stores its rows.
     pub engine: heddledb::Table,
@@ -186,7 +186,7 @@ pub(crate) struct Index {
     pub constraint: bool,
     /// Columns that are carried along (INCLUDE); they are kept as knowledge.
     pub included: Vec<usize>,
-    /// Of a DEFERRABLE constraint, when it is checked. The engine's index is then not a unique one.
+    /// The time at which a DEFERRABLE constraint is checked. The engine's index is then not a unique one.
     #[serde(default)]
     pub deferral: Option<Deferral>,
     /// NULLS NOT DISTINCT. The engine's index is then not a unique one.
@@ -411,12 +411,12 @@ pub(crate) struct ViewOptions {
     pub check_option: Option<CheckOption>,
 }
 
-/// Whose conditions the rows that are written through a view must meet.
+/// The views whose conditions rows that are written through a view must meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum CheckOption {
-    /// The view's.
+    /// The view itself.
     Local,
-    /// Also those of all views below it.
+    /// The view, and all views below it.
     Cascaded,
 }
 

@@ -155,7 +155,7 @@ pub(crate) fn default_acl(kind: RightsKind, owner: u32) -> Vec<AclItem> {
 }
 
 impl Rights {
-    /// Those of an object that this role has just made.
+    /// The rights of an object that this role has just made.
     pub fn of(owner: u32) -> Rights {
         Rights { owner, acl: None }
     }
@@ -260,8 +260,8 @@ impl Catalog {
         own.fold(0, |found, item| found | item.grantable & wanted)
     }
 
-    /// In whose name a role grants: the owner's if it has its privileges, else that of the role with the most of the
-    /// grant options; and what that role may grant.
+    /// The role in whose name a role grants: the owner if it has its privileges, else the role with the most of the
+    /// grant options; and the privileges that this role may grant.
     pub fn grantor(
         &self,
         role: u32,

@@ -71,7 +71,7 @@ pub(crate) struct Role {
     pub connection_limit: i32,
     /// The SCRAM-SHA-256 verifier of its password.
     pub verifier: Option<String>,
-    /// Until when the password is valid, in microseconds since 2000-01-01 UTC.
+    /// The time until which the password is valid, in microseconds since 2000-01-01 UTC.
     pub valid_until: Option<i64>,
     /// Defaults of its sessions' settings.
     pub settings: Vec<(String, String)>,
@@ -93,7 +93,7 @@ pub(crate) struct Membership {
 }
 
 impl std::fmt::Debug for Role {
-    /// Without the verifier, which no log is to show.
+    /// Formats the role without the verifier, which no log is to show.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Role").field("oid", &self.oid).field("name", &self.name).finish_non_exhaustive()
     }

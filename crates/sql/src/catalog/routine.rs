@@ -12,7 +12,7 @@ use crate::types::{Modifier, Type};
 pub(crate) enum Language {
     Sql,
     Plpgsql,
-    /// Of an extension: the body is the signature of the code (`extension::function`).
+    /// A function of an extension: the body is the signature of the code (`extension::function`).
     C,
 }
 
@@ -80,7 +80,7 @@ pub(crate) struct Argument {
     pub ty: Type,
     /// DEFAULT, as SQL text.
     pub default: Option<String>,
-    /// Of a result, the table whose row it is.
+    /// The table whose row the result is.
     #[serde(default)]
     pub row_of: Option<u32>,
     /// The domain, if the type was declared as one; `ty` is the type beneath.

@@ -240,7 +240,7 @@ impl Catalog {
         &self.default_acls
     }
 
-    /// Those of a role for a kind of objects, everywhere or in one schema.
+    /// The default privileges of a role for a kind of objects, everywhere or in one schema.
     pub fn default_acl(&self, role: u32, schema: Option<u32>, kind: RightsKind) -> Option<&DefaultAcl> {
         self.default_acls.iter().find(|it| it.role == role && it.schema == schema && it.kind == kind)
     }

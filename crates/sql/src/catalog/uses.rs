@@ -80,7 +80,7 @@ fn note_number(position: u64, number: u64) {
 /// The things that a plan, or a compiled body, depends on.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kept {
-    /// No other one has it.
+    /// A number that no other one has.
     id: u64,
     position: u64,
     numbers: Arc<[u64]>,
@@ -141,10 +141,10 @@ fn look_whether_noting() {
     IS_NOTING.set(is_noting);
 }
 
-/// While it lives, this thread notes for a transaction; then for the one of before.
+/// A guard: while it lives, this thread notes for a transaction; after that for the previous one.
 pub(crate) struct Noting(Option<Arc<Uses>>);
 
-/// This thread runs statements of an open transaction, or of none, until the guard is dropped.
+/// Makes this thread note for an open transaction, or for none, until the guard is dropped.
 pub(crate) fn enter(uses: Option<Arc<Uses>>) -> Noting {
     let before = TRANSACTION.replace(uses);
     look_whether_noting();
@@ -172,7 +172,7 @@ pub(crate) struct Uses {
 
 #[derive(Default)]
 struct Noted {
-    /// Each thing with the first position at which it was looked up.
+    /// The things, each with the first position at which it was looked up.
     things: HashMap<u64, u64, Hashing>,
     /// The plans whose things are noted.
     plans: HashSet<u64>,

@@ -54,7 +54,7 @@ pub(super) struct IndexOf<'t> {
     pub primary: bool,
     /// True if it belongs to a constraint of the same name.
     pub constraint: bool,
-    /// Of a DEFERRABLE constraint, when it is checked.
+    /// The time at which a DEFERRABLE constraint is checked.
     pub deferral: Option<Deferral>,
     /// NULLS NOT DISTINCT.
     pub nulls_equal: bool,

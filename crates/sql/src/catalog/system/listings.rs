@@ -185,7 +185,7 @@ pub(super) fn comments(catalog: &Catalog) -> Vec<(u32, u32, i32, &str)> {
     comments.into_iter().filter_map(|(class, oid, column, text)| Some((class, oid, column, text?))).collect()
 }
 
-/// Of tables, their columns and their indexes.
+/// The comments of tables, their columns and their indexes.
 fn comments_of_tables(catalog: &Catalog) -> Vec<(u32, u32, i32, Option<&str>)> {
     let mut comments = Vec::new();
     for table in all_tables(catalog) {

@@ -17,7 +17,7 @@ use crate::types::array::ArrayValue;
 use crate::types::numeric::Numeric;
 use crate::types::{Type, Value};
 
-/// Up to this estimate the rows of a table are counted, which takes less than a millisecond.
+/// The estimate up to which the rows of a table are counted, which takes less than a millisecond.
 const COUNTED_ROWS_MAX: u64 = 20_000;
 
 /// The oid of `pg_settings`.
@@ -52,7 +52,7 @@ pub(crate) const MONITORING: &[Definition] = &[
 struct Wait {
     /// The process ID of the session that waits.
     waiter: i32,
-    /// Those of the sessions that it waits for.
+    /// The process IDs of the sessions that it waits for.
     blockers: Vec<i32>,
     /// The kind of lock, as in `pg_stat_activity.wait_event`.
     event: &'static str,
@@ -127,13 +127,13 @@ fn all_settings(context: &mut FunctionContext<'_>, _: &[Value]) -> Result<Box<dy
     Ok(Box::new(RowsOf(rows.into_iter().map(Ok))))
 }
 
-/// Of a server that replays no log of another one.
+/// The error of a server that replays no log of another one.
 fn not_in_recovery(_: &mut FunctionContext<'_>, _: &[Value]) -> Result<Value> {
     let error = SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, "recovery is not in progress");
     Err(error.with_hint("Recovery control functions can only be executed during recovery."))
 }
 
-/// Of what is not counted.
+/// The answer for statistics that are not counted.
 fn uncounted(_: &mut FunctionContext<'_>, _: &[Value]) -> Result<Value> {
     Ok(Value::Int8(0))
 }

@@ -14,7 +14,7 @@ use super::dependencies::rule_oid;
 use super::derived_oid;
 use crate::catalog::{Catalog, ColumnOrigin, UserType};
 
-/// By oids of constraints, defaults, triggers and rules: the oids of their tables, domains and views.
+/// The oids of the tables, domains and views that own constraints, defaults, triggers and rules, by the oids of these.
 #[derive(Debug, Default)]
 pub(crate) struct Owners(OnceLock<HashMap<u32, u32>>);
 

@@ -83,7 +83,7 @@ const DATABASE: Answer = |context, values| has(context, values, RightsKind::Data
 const FUNCTION: Answer = |context, values| has(context, values, RightsKind::Function, false);
 const TYPE: Answer = |context, values| has(context, values, RightsKind::Type, false);
 
-/// Of objects on which nothing is granted or revoked.
+/// The answer for objects on which nothing is granted or revoked.
 fn yes(_: &mut FunctionContext<'_>, _: &[Value]) -> Result<Value> {
     Ok(Value::Bool(true))
 }

@@ -65,7 +65,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// No rows yet.
+    /// An output without rows.
     pub fn new(relation: &'static SystemRelation) -> Output {
         let blank = relation.columns.iter().map(blank).collect();
         Output { relation, blank, rows: Vec::new() }
