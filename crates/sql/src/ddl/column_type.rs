@@ -220,7 +220,7 @@ impl Connection {
         })
     }
 
-    /// Gives a column the values of an expression over the row.
+    /// Sets a column to the values of an expression over the row.
     fn compute_column(&mut self, table: &Arc<Table>, old: &Column, new: &Column, value: &str) -> Result<()> {
         self.check_transform(table, new, value)?;
         let name = &old.name;

@@ -92,7 +92,7 @@ impl Connection {
         Ok(text)
     }
 
-    /// Gives the names in a draft's new expressions their schemas.
+    /// Qualifies the names in a draft's new expressions with their schemas.
     pub(super) fn qualify_draft(&mut self, draft: &mut TableDraft, probe: &Arc<Table>) -> Result<()> {
         let known = self.current_catalog().table_by_oid(draft.oid).cloned();
         for (position, column) in draft.columns.iter_mut().enumerate() {

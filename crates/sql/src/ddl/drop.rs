@@ -90,7 +90,7 @@ impl Connection {
         Ok(tag(drop.kind))
     }
 
-    /// Only the owner of an object, or of its schema, drops it.
+    /// Checks that the current role owns an object, or its schema: only such a role drops it.
     fn check_dropped(&self, dropped: &Dropped) -> Result<()> {
         let catalog = self.current_catalog();
         let owns_schema = |schema: &str| {

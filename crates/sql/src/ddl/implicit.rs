@@ -6,13 +6,14 @@ use crate::error::SqlState;
 use crate::session::{Connection, Severity};
 
 impl Connection {
-    /// Says that a constraint has its index. `statement`: the statement, and what of it is the constraint.
+    /// Sends the message that a constraint has its index. `statement`: the statement, and its part that makes the
+    /// constraint.
     pub(super) fn note_implicit_index(&mut self, statement: &str, index: &str, table: &str) {
         let message = format!("{statement} will create implicit index \"{index}\" for table \"{table}\"");
         self.environment_mut().add_notice(Severity::Debug, SqlState::SUCCESSFUL_COMPLETION, message);
     }
 
-    /// Says that a serial or identity column has its sequence.
+    /// Sends the message that a serial or identity column has its sequence.
     pub(super) fn note_implicit_sequence(
         &mut self,
         sequence: &str,

@@ -79,7 +79,7 @@ impl Connection {
         Ok("CREATE INDEX")
     }
 
-    /// Gives the engine's table an index. Uniqueness that the engine will not enforce is checked now.
+    /// Adds an index to the engine's table. Uniqueness that the engine will not enforce is checked now.
     ///
     /// # Errors
     /// 23505 if rows are equal in a unique index.

@@ -114,7 +114,7 @@ impl Connection {
         Ok((bound.ty(), self.row_text(table, &part.text, clause)?))
     }
 
-    /// Gives a table the hidden columns that an index needs. The table as it is then, and the positions of the index's
+    /// Adds the hidden columns that an index needs to a table. Returns the new table, and the positions of the index's
     /// keys.
     pub(super) fn place_keys(
         &mut self,

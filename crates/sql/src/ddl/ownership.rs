@@ -385,7 +385,7 @@ impl Connection {
     }
 }
 
-/// Gives an object to a role, a table with the sequences of its columns.
+/// Changes the owner of an object, of a table with the sequences of its columns.
 fn give(catalog: &mut Catalog, object: &Securable, owner: u32, objects: &mut Vec<Object>) {
     let Some((_, mut rights)) = catalog.rights(object) else { return };
     let old = rights.owner;

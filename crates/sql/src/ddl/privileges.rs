@@ -222,7 +222,7 @@ impl Connection {
         Ok(objects)
     }
 
-    /// In whose name the current role changes an access list, and which privileges it may change.
+    /// The role in whose name the current role changes an access list, and the privileges that it may change.
     fn allowed(
         &self,
         catalog: &Catalog,

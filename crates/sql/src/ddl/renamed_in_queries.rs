@@ -56,7 +56,7 @@ impl Connection {
         Ok(QueriesToFollow { queries, what })
     }
 
-    /// Lets them name it by its new name.
+    /// Rewrites the queries to use the new name.
     ///
     /// # Errors
     /// 2BP01: one of them cannot.
@@ -84,7 +84,7 @@ impl Connection {
         }
     }
 
-    /// Gives a view, or a materialized one, another text of its query.
+    /// Replaces the text of the query of a view, or of a materialized one.
     fn keep_query(&mut self, oid: u32, query: String) -> Result<()> {
         let mut catalog = self.catalog_to_change();
         let object = match catalog.relation_by_oid(oid).cloned() {

@@ -81,7 +81,7 @@ impl Connection {
         self.add_primary_key(&table, draft.key_name, key)
     }
 
-    /// Gives existing rows the new column's value, unless they have it, then makes its constraints hold.
+    /// Sets the new column in existing rows, unless they have its value, then checks its constraints.
     fn fill_column(
         &mut self,
         table: &Arc<Table>,

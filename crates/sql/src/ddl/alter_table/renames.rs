@@ -14,7 +14,7 @@ use crate::parse::with_renamed_table;
 use crate::session::Connection;
 
 impl Connection {
-    /// Gives a relation another name in its schema.
+    /// Renames a relation within its schema.
     pub(crate) fn rename_relation(&mut self, relation: &Relation, to: &str) -> Result<()> {
         let catalog = self.catalog_to_change();
         let Some((schema, from)) = catalog.relation_name(relation.oid()).cloned() else { return Ok(()) };
@@ -26,7 +26,7 @@ impl Connection {
         self.follow_in_queries(follow, &Self::name_in_queries(&schema, to))
     }
 
-    /// Gives a relation another name, which no stored query knows.
+    /// Renames a relation without the stored queries that name it.
     fn rename_alone(&mut self, relation: &Relation, (schema, from): (&str, &str), to: &str) -> Result<()> {
         let mut catalog = self.catalog_to_change();
         match relation {

@@ -27,7 +27,7 @@ pub(crate) fn free_name(first: &str, second: &str, label: &str, taken: impl Fn(&
     (1..).map(|number: u32| name(&number.to_string())).find(|name| !taken(name)).unwrap_or(plain)
 }
 
-/// Both texts, of which the longer one is cut until they have at most `bytes_max` bytes together.
+/// Cuts the longer of two texts until they have at most `bytes_max` bytes together, and returns both.
 fn cut_longer<'t>(first: &'t str, second: &'t str, bytes_max: usize) -> (&'t str, &'t str) {
     let (mut first_end, mut second_end) = (first.len(), second.len());
     while first_end + second_end > bytes_max {
