@@ -89,7 +89,7 @@ pub(crate) fn check_callable(environment: &mut SessionEnvironment, routine: &Rou
     Ok(())
 }
 
-/// Does something with the privileges that a routine's body has, the session's role's or its owner's, and with its settings.
+/// Runs `act` with the privileges of a routine's body, the session's role's or its owner's, and with its settings.
 ///
 /// # Errors
 /// Those of `act`; 42501 and 22023 of the settings.

@@ -51,7 +51,7 @@ pub(crate) struct QueryPlan {
     pub fields: Arc<[RecordField]>,
     /// `SELECT`, `INSERT`, …
     pub command: &'static str,
-    /// Of a CALL: which arguments the columns of its row belong to.
+    /// The arguments to which the columns of a CALL's row belong.
     pub outputs: Vec<usize>,
     /// The variables that are its parameters.
     pub variables: Vec<VariableRef>,

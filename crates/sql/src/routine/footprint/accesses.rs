@@ -25,7 +25,7 @@ pub(crate) type Reason = String;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Mode {
     Read,
-    /// By commutative operations only.
+    /// Writes by commutative operations only.
     Commute,
     Write,
 }

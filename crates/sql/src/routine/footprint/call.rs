@@ -40,7 +40,7 @@ pub(crate) struct Footprint {
     misses: u32,
 }
 
-/// After this many such calls the routine runs as a closure.
+/// The number of such calls after which the routine runs as a closure.
 const MISSES_MAX: u32 = 8;
 
 /// A routine's procedure in the engine.

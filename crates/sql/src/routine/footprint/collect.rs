@@ -43,7 +43,7 @@ impl Origin {
     /// The arguments alone.
     pub(crate) const ARGUMENTS: Origin = Origin { level: 0, open: None };
 
-    /// Something that is known only when the call runs.
+    /// The origin of a value that is known only when the call runs.
     pub(crate) fn open(level: u32, what: &str) -> Origin {
         Origin { level: level.max(1), open: Some(what.into()) }
     }

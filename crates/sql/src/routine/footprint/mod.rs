@@ -48,7 +48,7 @@ use crate::types::record::RecordField;
 /// The flow graph of a routine.
 #[derive(Debug, Default)]
 pub(crate) struct FlowGraph {
-    /// In the order of the body.
+    /// The actions, in the order of the body.
     pub actions: Vec<GraphAction>,
     pub gaps: Vec<Gap>,
     /// True if a call reads single rows ahead, because keys depend on them.

@@ -232,7 +232,7 @@ impl Collector {
         Ok(())
     }
 
-    /// Takes note that a trigger before a row has assigned some of its fields.
+    /// Notes that a trigger before a row has assigned some of its fields.
     fn assigned(
         &mut self,
         rules: &RowRules,

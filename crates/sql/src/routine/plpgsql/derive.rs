@@ -271,7 +271,7 @@ impl<'a> Walk<'a, '_, '_> {
         self.body.assign_row(into, plan, first.as_mut())
     }
 
-    /// Gives the variables of a row the fields of a statement's rows.
+    /// Assigns the fields of a statement's rows to the variables of a row.
     fn put_row(&mut self, into: &Into, plan: &QueryPlan, origin: &Origin) {
         // A NULL may not be assigned where none is allowed: only the fields matter here.
         let _ = self.body.assign_row(into, plan, None);

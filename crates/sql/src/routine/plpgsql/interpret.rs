@@ -52,7 +52,7 @@ pub(super) struct Interpreter<'a, 'b> {
     pub(super) rows: Vec<Value>,
     /// The row of the statement that ran last, kept for its memory.
     pub(super) row: Vec<Value>,
-    /// Of a trigger's function: the fields of NEW and OLD, also of the one that there is not.
+    /// The fields of NEW and OLD of a trigger's function, also of the one that there is not.
     pub(super) absent: Option<Arc<[RecordField]>>,
 }
 
@@ -173,7 +173,7 @@ impl<'a, 'b> Interpreter<'a, 'b> {
         }
     }
 
-    /// Gives the parameters their values.
+    /// Assigns the arguments to the parameters.
     pub(super) fn set_arguments(&mut self, arguments: &[Value]) {
         for (&slot, value) in self.program.inputs.iter().zip(arguments) {
             self.values[slot] = value.clone();
@@ -286,7 +286,7 @@ impl<'a, 'b> Interpreter<'a, 'b> {
         }
     }
 
-    /// Gives a declared variable its first value.
+    /// Assigns a declared variable its first value.
     pub(super) fn initialize(&mut self, slot: usize) -> Result<()> {
         if let Some(default) = &self.program.variables[slot].default {
             let (value, ty) = self.evaluate(default)?;
@@ -299,7 +299,7 @@ impl<'a, 'b> Interpreter<'a, 'b> {
         Ok(())
     }
 
-    /// Gives a variable the value that it has without a default.
+    /// Assigns a variable the value that it has without a default.
     pub(super) fn clear(&mut self, slot: usize) {
         self.values[slot] = match &self.program.variables[slot].kind {
             VariableKind::Row(Some(row)) => row.empty.clone(),

@@ -10,7 +10,7 @@ use crate::routine::footprint::collect::Origin;
 /// See the module's description.
 #[derive(Clone)]
 pub(super) struct Origins {
-    /// By the numbers of variables.
+    /// The origins by the numbers of variables.
     slots: Vec<Origin>,
     /// Variables whose fields have origins of their own.
     rows: Vec<(usize, Vec<Origin>)>,
@@ -39,13 +39,13 @@ impl Origins {
         self.of(&VariableRef { slot, field: None })
     }
 
-    /// Gives a variable its value.
+    /// Sets the origin of a variable.
     pub(super) fn set(&mut self, slot: usize, origin: Origin) {
         self.rows.retain(|(row, _)| *row != slot);
         self.slots[slot] = origin;
     }
 
-    /// Gives a variable of a trigger's function its value.
+    /// Sets the origin of a variable of a trigger's function.
     pub(super) fn give(&mut self, slot: usize, origin: &RowOrigin) {
         match origin {
             RowOrigin::Value(origin) => self.set(slot, origin.clone()),
@@ -56,8 +56,8 @@ impl Origins {
         }
     }
 
-    /// Gives a field of a variable its value, if the variable's fields have origins of their own; returns true if they
-    /// have.
+    /// Sets the origin of a field of a variable, if the variable's fields have origins of their own; returns true if
+    /// they have.
     pub(super) fn set_field(&mut self, slot: usize, field: usize, origin: &Origin) -> bool {
         let row = self.rows.iter_mut().find(|(row, _)| *row == slot);
         match row.and_then(|(_, fields)| fields.get_mut(field)) {

@@ -18,7 +18,7 @@ use crate::types::{Environment, Modifier, Type, Value};
 /// The treatment of a text with several statements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Several {
-    /// It is an error: a cursor reads one query.
+    /// An error: a cursor reads one query.
     Refused,
     /// The rows of the last count.
     Last,

@@ -239,7 +239,7 @@ impl Compiler<'_, '_> {
         Ok(Kind::Call { query, targets })
     }
 
-    /// Any other statement: INTO and its variables are no part of what the binder sees.
+    /// Any other statement: the binder does not see INTO and its variables.
     fn sql(&mut self) -> Result<Kind> {
         let start = self.parser.position() as usize;
         let (mut depth, mut into, mut cut) = (0_usize, None, None);

@@ -21,7 +21,7 @@ pub(crate) struct Program {
     pub found: usize,
     /// The numbers of the arguments' variables, in the order of all arguments.
     pub arguments: Vec<usize>,
-    /// Those of the arguments that are given values, in their order.
+    /// The numbers of the arguments that are given values, in their order.
     pub inputs: Vec<usize>,
     /// The columns of the routine's result, if it has several.
     pub result: RowType,

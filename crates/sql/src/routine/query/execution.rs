@@ -49,7 +49,7 @@ enum RowsPoint {
 }
 
 impl Execution<'_> {
-    /// Does something with access to rows. A chain may do it several times: only the last time counts.
+    /// Runs `body` with access to rows. A chain may run it several times: only the last time counts.
     pub(crate) fn with_access<T>(
         &mut self,
         mut body: impl FnMut(Access<'_>, &mut SessionEnvironment) -> Result<T>,
@@ -71,7 +71,7 @@ impl Execution<'_> {
         Ok(BodySavepoint { rows, settings_level: self.environment.settings.begin_level() })
     }
 
-    /// Takes back what was written and set since the savepoint, and forgets it.
+    /// Rolls back writes and settings since the savepoint, and forgets it.
     pub(crate) fn rollback_to(&mut self, savepoint: &BodySavepoint) -> Result<()> {
         self.environment.settings.end_level(savepoint.settings_level, false);
         match (&mut self.door, &savepoint.rows) {
