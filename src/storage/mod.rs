@@ -1,4 +1,18 @@
 //! Records, rows, tables and indexes, and the one commit contract that every protocol keeps.
+//!
+//! A row is in a record, at an address that never changes, and indexes lead from keys to records. A transaction reads
+//! records directly, but keeps its writes in a write set until it commits; then they are locked, computed, validated,
+//! stamped, logged and installed in that order, whichever protocol isolates it. So a protocol decides how records are
+//! read, what is locked and what is validated, and nothing else.
+//!
+//! - Data: `store`, `table`, `record`, `word`, `row`, `slab` (memory of records), `index`, `routing`; `catalog`,
+//!   `definition`, `schema`, `private_schema`.
+//! - One transaction: `workspace`, `read_set`, `write_set`, `session_buffer`, `worker_context`, `epoch`, `commit`,
+//!   `redo`.
+//! - Split columns: `split_columns`, `slice`, `reconcile`.
+//! - Integrity: `checks`, `foreign_keys`, `identity`, `dependency`.
+//! - Beside transactions: `versions` (snapshots), `fuzzy_scan` (checkpoints), `restore` (recovery), `index_build`,
+//!   `reclaim`, `garbage`, `retired_tables`, `budget`, `row_changes`.
 
 pub(crate) mod budget;
 pub(crate) mod catalog;

@@ -1,4 +1,8 @@
 //! The store: all tables, the global epoch and the worker contexts of one database.
+//!
+//! It is the state that commits share, and has no threads: the pipeline's threads work on it, recovery fills it, and
+//! the unit tests of this folder use it alone. A schema change is published here: the tables in force are replaced
+//! behind the closed gate, and the catalog's rows of the same commit say which they are.
 
 use std::any::Any;
 use std::collections::BTreeMap;

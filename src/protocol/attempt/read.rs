@@ -1,4 +1,8 @@
 //! Reading records, the call's own writes included.
+//!
+//! A record that the call has not written, and whose word shows nothing special, is copied at once. For any other the
+//! installed row is read as the protocol has it, and the call's own writes to it are applied to the copy: so a body
+//! sees its writes although no record has them before the commit.
 
 use super::{Attempt, Claim, Reading, Target};
 use crate::error::Result;

@@ -1,4 +1,8 @@
 //! A table's definition as rows of the catalog, and back.
+//!
+//! A definition is stored as rows of ordinary tables, so that schema changes are logged, recovered and rolled back like
+//! other writes. Reading is the exact inverse of writing; rows from which no definition can be made are damage, and an
+//! error.
 
 use crossbeam_epoch::Guard;
 

@@ -1,4 +1,11 @@
 //! Computing the after-images of a commit's records, and its redo, while the records are locked.
+//!
+//! Writes are operations on rows, whose result is only known once no other transaction can change the record. Whatever
+//! can be wrong with them is found here, before the stamp: an operation overflows, a check refuses a row, a row or the
+//! redo is too long, memory is refused. So the steps that follow the stamp cannot fail.
+//!
+//! Invariant: no row changes here. A commit that fails leaves behind only blocks, which are noted in `made` and freed,
+//! and room in the extensions of short records.
 
 use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;

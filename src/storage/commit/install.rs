@@ -1,4 +1,11 @@
 //! Installing: the row, and then the word with its commit's stamp.
+//!
+//! Readers take no lock, so an install must never show half of a row. It marks the word as busy before the first word
+//! of the row changes, and stores the stamp, which clears the mark, after the last one. A reader copies the row between
+//! two reads of the word, and believes the copy only if both show one stamp and no install.
+//!
+//! Invariants: the record is locked, or all other writers are excluded; nothing here can fail, because the memory for
+//! rows was reserved with the after-images.
 
 use crossbeam_epoch::Guard;
 

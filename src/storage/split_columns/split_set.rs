@@ -1,4 +1,11 @@
 //! The columns that are split in one phase, and the limits of each worker context's slices of them.
+//!
+//! A slice is changed without a look at the record or at other slices, so an operation must be known to fit whatever
+//! the others do: each worker context has a share of the room in the row and of the distance to the column's bounds.
+//! Within its share it needs no coordination; what exceeds it waits for the joined phase.
+//!
+//! Invariants: the columns of a set never change, from the marking of its records to their merge; the shares of all
+//! worker contexts together exceed no limit.
 
 use std::sync::Arc;
 

@@ -1,4 +1,7 @@
 //! Rows as of a snapshot's epoch, copied with their long values: they outlive the pin under which they were read.
+//!
+//! Scans of snapshots take their time, and a pinned thread would hold back the reclamation of memory all that while. So
+//! a page of records is read under one pin, and the copies are used without any.
 
 use std::sync::Arc;
 

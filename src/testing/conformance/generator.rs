@@ -1,4 +1,5 @@
-//! Random scripts, determined by a seed.
+//! Random scripts, determined by a seed: the same seed and shape always make the same script, so that a failure is
+//! reproduced by its number.
 
 use heddledb::PrimaryIndex;
 

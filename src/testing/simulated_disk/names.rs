@@ -1,4 +1,7 @@
-//! Directories: which names a reader sees, which are durable, and the changes that lie between.
+//! Directories: the names that a reader sees, those that are durable, and the changes that lie between.
+//!
+//! A change of a directory is visible at once and durable after the next `sync_dir`. Until then it is pending, and a
+//! loss of power keeps or loses each pending change independently of the others, as file systems may.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};

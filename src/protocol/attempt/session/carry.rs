@@ -1,4 +1,9 @@
-//! A session's earlier writes enter the write set of its attempt, and what the attempt adds to them leaves it.
+//! Carrying a session's writes between its buffer and its attempts.
+//!
+//! The session's earlier writes enter the write set of an attempt when it accesses their keys, so that its body reads
+//! its own writes by the usual path; once the body has returned, the writes that the attempt has added are carried out
+//! to the session's buffer. At the commit all of them are carried in, and validated and installed like those of any
+//! transaction.
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;

@@ -58,7 +58,7 @@ pub(super) enum Judgement {
 /// The calls that had to wait because of one column.
 #[derive(Default)]
 struct Waiting {
-    /// The operation that most of them needed, and the number of those that would not have waited, if the column were
+    /// The other operation that most of them needed, and their number: they would not have waited, if the column were
     /// split for it.
     rival: Option<(Operation, u64)>,
     /// Because of the column alone, the rival's included.
