@@ -24,8 +24,8 @@
 //!   by option, it releases at once (`LockConflict::NoWait`), [`ATTEMPTS_WITHOUT_WAITING`] times at most. Its start
 //!   timestamp stays the same over all attempts, so it becomes the oldest at some time, which is never a victim: no
 //!   call starves.
-//! - A denied lock dooms the attempt: nothing can be claimed any more, whatever the body makes of the error, and what it
-//!   ends in counts for nothing.
+//! - A denied lock marks the attempt for abort: nothing can be claimed any more, whatever the body makes of the error,
+//!   and its outcome is discarded.
 //! - Waiting happens in bodies only, so no commit section, no room in the log and no latch of an index is held over it;
 //!   and the transaction that is waited for has its slot already.
 //!
