@@ -1,4 +1,8 @@
 //! Workers of the caller's own: a thread that makes calls and runs them itself, without a queue.
+//!
+//! A call through a queue costs two context switches, which take longer than a short transaction. A worker holds a
+//! worker context and runs the calls of its thread in groups, so that the next calls' records are fetched while one
+//! runs. Where executors own the data, it sends a group to them in batches instead.
 
 use smallvec::SmallVec;
 

@@ -1,4 +1,4 @@
-//! The door to the disk: the only way in which the engine touches files.
+//! The interface to the disk: the only way in which the engine accesses files.
 //!
 //! [`RealDisk`] is based on the standard library; the simulated disk in `testing/` takes its place in tests.
 //!

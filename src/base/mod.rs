@@ -1,4 +1,4 @@
-//! The doors to the outside: atomics, disk, sockets, clock, threads, random numbers.
+//! The interfaces to the machine: atomics, disk, sockets, clock, threads, random numbers.
 //!
 //! Everything that the engine asks of the machine passes through this folder, so that a test can put something
 //! else behind it (a simulated disk, a model checker's atomics).

@@ -1,4 +1,4 @@
-//! The door to random numbers: those that must differ from every other process's, and cheap ones to spread things by.
+//! The source of random numbers: those that must differ from every other process's, and cheap ones for backoff and sampling.
 //!
 //! For the first the standard library seeds its hash tables from the operating system: hashing with such keys gives bytes that
 //! that cannot be predicted, without a dependency. They are good for names, not for secrets.

@@ -1,4 +1,4 @@
-//! The door to local sockets, by which a database and its follower talk.
+//! The interface to local sockets, through which a database and its follower communicate.
 //!
 //! A connection carries frames: a length of 4 bytes, and that many bytes. An incomplete frame is not
 //! returned. The listening side never waits in here: what cannot be sent or received now is left for later.

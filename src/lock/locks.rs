@@ -1,4 +1,8 @@
 //! The locks of one transaction: its own list, so that a lock that it has already costs nothing but a look here.
+//!
+//! Most requests are for a lock that is held: the intention locks of database and table, and a row accessed again. A
+//! short list is searched from its start; beyond `LISTED_MAX` locks a hash table finds the place. The list is also the
+//! order in which the locks are released, from the youngest to the oldest.
 
 use std::fmt;
 use std::sync::Arc;

@@ -6,7 +6,7 @@
 //!   ├─ LockTable database, tables, records: IS, IX, S, SIX, X      (one Queue for each lock, in shards)
 //!   ├─ RangeLockTable  key ranges read, insert intentions  (one RangeLocks for each table, in shards)
 //!   └─ Detector  the waits-for graph, over both and every other WaitPlace
-//! HotRows        apart: queues of transactions that are predicted to write a row, of which no correctness depends
+//! HotRows        apart: queues of transactions that are predicted to write a row, on which no correctness depends
 //! ```
 //!
 //! The manager is the one that the DORA paper (VLDB 2010, section 3) describes as its baseline: a lock is a queue of
@@ -15,7 +15,7 @@
 //! youngest. Locks are held until the transaction's end (strict two-phase locking): a single lock cannot be released.
 //!
 //! **Phantoms** are prevented by key ranges, not by locks on whole tables: a reader of a range locks it, a transaction
-//! that puts a key in or takes one out claims that point; a point in another one's range conflicts, nothing else does.
+//! that inserts or deletes a key claims that point; a point in another one's range conflicts, nothing else does.
 //!
 //! **Waiting.** A queue is first come, first served. A waiter spins a few times (if there is a second processor
 //! on which the holder may just be finishing), registers with the detector, and sleeps. The releasing thread grants

@@ -1,4 +1,8 @@
-//! State shared by all threads of a database.
+//! The engine: the state shared by all threads of a database, one object for all stages of the pipeline.
+//!
+//! It owns the store, the protocol, and what the stages exchange: log space that transactions reserve, the progress of
+//! the log, results that wait for it, stashed calls, and requests to the log stage for another phase or a snapshot.
+//! Stages exchange work only through it and through their queues.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,10 @@
 //! Runs a call to its end: attempts, until one commits or fails with an error of its own.
+//!
+//! An attempt runs the body, which reads records and buffers its writes, and then commits. It changes no row before its
+//! commit section, so an attempt that aborts drops its buffers, and the body is executed again. Waits for log space and
+//! for the next epoch, and the pause after a conflict, are between two attempts, after all protocol resources were
+//! released: no other transaction waits for one that waits for the log. An attempt that needs the end of a split phase
+//! does not wait here: its call is stashed.
 
 use std::any::Any;
 use std::cell::Cell;

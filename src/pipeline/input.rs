@@ -1,4 +1,8 @@
-//! The input stage: checks a call's arguments, computes its footprint, and chooses the worker's queue.
+//! The input stage: checks a call's arguments, computes its footprint, and lets the schedule choose the worker's queue.
+//!
+//! All this precedes execution because the schedule needs the footprint, and because a call with wrong arguments must
+//! not reach a worker. It is done on the caller's thread, or, if the stages are `Staged`, by input threads, which take
+//! it off the callers. Where the protocol has executors, a call enters their queues instead of the workers'.
 
 use std::sync::Arc;
 

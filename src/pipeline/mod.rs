@@ -7,11 +7,22 @@
 //! ```
 //!
 //! Stages pass on batches: a thread that takes from a queue takes all that waits. They block when there is nothing to do.
-//! Threads are started here and nowhere else in the engine. What each file is for: `engine` what all share; `execute`
-//! runs a call to its end; `handover_queue` the queue between stages; `call` a call under way and its handle; `input`,
-//! `worker_thread`, `log`, `output` the stages; `work_queues` dequeuing and stealing; `partition` execution by executors that
-//! own the data; `event_count` wakes the log stage; `hold_off` has others wait for a transaction that they starve; `snapshots` is where it is asked for snapshots. Concurrently,
-//! `checkpoint` copies the records, or has `follower` do so, and `maintenance` looks after the schedule.
+//! Threads are started here (`threads`) and nowhere else in the engine.
+//!
+//! | file | content |
+//! | --- | --- |
+//! | `engine`, `call` | the state that all threads share; a call under way, and its handle |
+//! | `input`, `worker_thread`, `log`, `output` | the stages |
+//! | `handover_queue`, `work_queues` | the queue between two stages; workers' queues, and stealing between them |
+//! | `execute`, `retry`, `nesting` | a call's attempts; the pause between two; refusal of calls inside of a body |
+//! | `caller_run`, `group_clock` | execution on the caller's thread; its execution time |
+//! | `partition` | execution by executors that own the data |
+//! | `phase_coordinator`, `stash` | when phases change; calls that wait for the end of a split phase |
+//! | `hold_off` | makes others wait for a transaction that they would starve |
+//! | `snapshots` | requests for snapshots |
+//! | `checkpoint`, `follower` | copies of all records beside execution, by this process or another one |
+//! | `maintenance`, `reclaimer` | the schedule's upkeep; memory of dropped tables and deleted rows |
+//! | `event_count`, `statistics` | wake-ups of the log stage; counters |
 
 pub(crate) mod call;
 pub(crate) mod caller_run;

@@ -1,4 +1,8 @@
 //! The threads of a database: started here, and nowhere else in the engine; ended here, in the order of the stages.
+//!
+//! A stage is started after the stages to which it passes work, so the threads that run can always be stopped, also if
+//! the system refuses the next one. They are stopped in the opposite order, from input to output: each stage ends when
+//! its queue is closed and empty, so all work in the pipeline drains.
 
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};

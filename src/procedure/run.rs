@@ -1,4 +1,9 @@
 //! Execution of a registered procedure: footprint, look-ups, bodies phase by phase.
+//!
+//! A procedure declares the keys of its actions as functions of the arguments. So all keys are known before a body
+//! runs: the schedule and the protocol use them as the footprint, and their records are looked up and fetched while
+//! earlier calls of the group run. A body finds its record at hand. An action whose key depends on earlier phases'
+//! values is looked up when its phase begins.
 
 use std::cell::RefCell;
 use std::mem::take;

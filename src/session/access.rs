@@ -1,5 +1,11 @@
-//! One access of a session: it is retried, after waits for other sessions, until everything that it is based on is of one
-//! state, and durable.
+//! One access of a session: it is retried, after waits for other sessions, until everything that it is based on is of
+//! one state, and durable.
+//!
+//! Each access is an attempt of the protocol: it reads and validates like a transaction, but its writes stay in the
+//! session's buffer until the commit. Between two accesses the session holds no worker context and no lock, only its
+//! reservations. Until its first write it reads from a snapshot; from then on its reads are validated again at later
+//! accesses and at the commit. An access that meets another session's reservation stops, waits outside of the attempt,
+//! and is run again.
 
 use std::future::poll_fn;
 use std::sync::Arc;

@@ -1,10 +1,18 @@
 //! Sessions: transactions whose accesses are calls of their own, any time apart and from any thread.
 //!
 //! A session keeps what it has read by key and stamp, and what it will write by key
-//! ([`crate::storage::session_buffer`]); between two accesses it holds no slot, no pin and no lock. Each access
-//! (`access.rs`) and the commit (`commit.rs`) run as transactions of the engine's under the protocol in force (`statement.rs`). What only sessions
-//! know of each other, reservations, is in `reservations.rs`; those that are only predicted are `lock::hot_rows`; how others reach a session (rivals, cancelers,
-//! deadlines) in `control.rs`.
+//! ([`crate::storage::session_buffer`]); between two accesses it holds no slot, no pin and no lock. Each access and the
+//! commit run as engine transactions under the protocol in force, so a session is serializable under every protocol.
+//!
+//! | file | content |
+//! | --- | --- |
+//! | `access`, `commit`, `statement` | one access; the commit; the bodies of both, as the protocol runs them |
+//! | `savepoints`, `load`, `exported_snapshot` | savepoints; bulk inserts; snapshots that sessions share |
+//! | `reservations`, `control` | reservations of keys; the part that rivals, cancelers and deadlines reach |
+//! | `schema` | schema changes, private until the commit |
+//! | `timeouts`, `waiting` | limits on time; blocking and asynchronous waits |
+//!
+//! Reservations that are only predicted are `lock::hot_rows`.
 //!
 //! Invariants:
 //! - What a session reads is of one state, and of one that was durable: errors, too.
@@ -13,7 +21,7 @@
 //! - An access that fails leaves no write and no reservation of its own. What it has read stays: the client has seen
 //!   its error.
 //!
-//! What a session changes of the schema is private until its commit (`schema.rs`).
+//! A session's schema changes are private until its commit (`schema`).
 
 mod access;
 mod commit;

@@ -84,7 +84,7 @@ impl Disk for RealDisk {
     }
 
     fn try_lock(&self, path: &Path) -> io::Result<Option<Box<dyn LockGuard>>> {
-        // Opened for writing, so that a database that cannot be written is refused at its door.
+        // Opened for writing, so that a database that cannot be written is refused when it is opened.
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false).mode(FILE_MODE);
         let file = open_regular(path, &options)?;

@@ -1,4 +1,9 @@
 //! One checkpoint from its first epoch to its manifest, and the removal of what it replaces.
+//!
+//! Copies are of different moments, because transactions run beside the copying. The log from the first epoch on makes
+//! them consistent: the manifest is written only when the log is durable through every epoch that a copy can be of, and
+//! only then are the older checkpoint and the log before the first epoch removed. So at each moment one whole
+//! checkpoint with the log behind it, or the whole log, is on disk.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

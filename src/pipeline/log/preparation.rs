@@ -1,4 +1,9 @@
 //! Segments prepared ahead of the log, and the room that it needs on the disk.
+//!
+//! To make a segment takes long, and may fail. A thread of its own does it before the room is needed, so the log finds
+//! a segment ready. While less room is prepared than the transactions in flight may need, updates are refused before
+//! they execute: a full disk is an error of new calls, not of those that were admitted. A full disk also requests a
+//! checkpoint, which frees segments.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -8,12 +8,18 @@
 //! closure's commit ─► external locks ────────► as above; the caller's thread commits when all executors have granted
 //! ```
 //!
-//! Each executor is a thread with a queue ([`executor_queues`]) and a lock table (`protocol/local`). It never blocks on a lock:
-//! a request that conflicts is parked. [`executor`] is the life of its thread, [`batch`] what enters its queue,
-//! [`worker_group`] and [`outgoing`] how a worker sends a group in batches, [`credits`] how many transactions of groups are in
-//! flight, [`key_resolution`] how keys are found that depend on an index, [`flow_graph`] the phases of a transaction over several
-//! executors, [`rendezvous`] how they run and commit, [`external_locks`] how closures lock, [`repartitioning`] how ranges move
-//! between executors and [`resource_manager`] when.
+//! Each executor is a thread with a queue and a lock table (`protocol/local`). Only it accesses that table, so a lock
+//! costs no latch; and it never blocks on a lock: a request that conflicts is parked.
+//!
+//! | file | content |
+//! | --- | --- |
+//! | [`executor`], [`executor_queues`] | an executor's thread; the executors' queues |
+//! | [`batch`], [`worker_group`], [`outgoing`] | entries of the queues; groups of workers, sent in batches |
+//! | [`credits`] | the bound on transactions of groups in flight |
+//! | [`key_resolution`] | keys that depend on an index, found before routing |
+//! | [`flow_graph`], [`rendezvous`] | the phases of a transaction over several executors; their execution and commit |
+//! | [`external_locks`] | local locks of closures |
+//! | [`repartitioning`], [`resource_manager`] | ranges that move between executors; when they do |
 //!
 //! # Invariants
 //! No thread but its executor runs actions on a partition's rows ([`executor`]).
