@@ -1,4 +1,7 @@
-//! The public face of a connection.
+//! A connection: the interface that servers and embedding programs use for SQL.
+//!
+//! A connection holds the state of one client: its settings, its transaction, its prepared statements and portals. It
+//! belongs to one thread at a time; other threads reach it only by its [`Canceller`].
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! Settings of PostgreSQL's planner and of what else HeddleDB does in its own way: they are accepted, kept and shown,
-//! so that scripts which set them run. All but `default_statistics_target` and `plan_cache_mode` have no effect.
+//! Settings of PostgreSQL's planner and of other parts that HeddleDB does in its own way: they are accepted, kept and
+//! shown, so that scripts which set them run. All but `default_statistics_target` and `plan_cache_mode` have no effect.
 //!
 //! Invariants: the names and defaults are PostgreSQL 15's.
 

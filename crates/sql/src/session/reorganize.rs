@@ -1,4 +1,5 @@
-//! REINDEX and CLUSTER: rows and indexes are in memory in an order of their own, so that only what they name is checked.
+//! REINDEX and CLUSTER: rows and indexes are in memory in an order of their own, so that only the named objects are
+//! checked.
 //!
 //! Source: PostgreSQL 15, `ExecReindex` in `indexcmds.c`, `cluster` in `cluster.c`.
 

@@ -1,5 +1,9 @@
 //! Queries and statements that write: bound and planned once, cached by their text, run and retried.
 //!
+//! A statement reaches the engine in one of three ways: in the engine's session if a block is open or rows are
+//! reserved; as a call that declares its keys, if these follow from the arguments of the routine that it calls; else as
+//! a closure, or on a snapshot if it is a report or the session only reads.
+//!
 //! Invariants: rows reach the sink only when nothing can take them back: those of a statement that writes, or that
 //! runs inside a block, when it has ended; those of a snapshot at once.
 

@@ -1,5 +1,9 @@
 //! Transaction blocks: BEGIN, COMMIT, ROLLBACK, savepoints, and the implicit block of several statements in one text.
 //!
+//! A statement outside of a block is a transaction of the engine, which the engine retries after a conflict. Inside of
+//! a block the results of earlier statements have been returned, so the engine retries nothing: the block is one
+//! interactive transaction of the engine's session, and a conflict fails it with 40001.
+//!
 //! # Invariants
 //! - A transaction block is exactly one transaction of the engine's session.
 //! - A failed block accepts only COMMIT, ROLLBACK and ROLLBACK TO SAVEPOINT.

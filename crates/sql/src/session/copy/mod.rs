@@ -1,8 +1,10 @@
 //! COPY: tables and queries to text, CSV and the binary format, and back into tables.
 //!
 //! ```text
-//! options   what COPY was asked for      read    the fields of lines      write   rows as lines
-//! binary    rows of the binary format, both ways
+//! options  the options of a COPY
+//! read     the fields of lines
+//! write    rows as lines
+//! binary   rows of the binary format, both ways
 //! ```
 //!
 //! Invariants: a COPY FROM is one transaction, or part of one: a line that does not fit leaves no trace of any. An
