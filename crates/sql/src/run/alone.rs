@@ -1,4 +1,4 @@
-//! Expressions evaluated by themselves: constants for the planner, and values that read no table.
+//! Expressions evaluated without a statement: constants for the planner, and values that read no table.
 
 use super::access::Access;
 use super::{Run, Sizes};

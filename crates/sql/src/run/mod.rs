@@ -1,5 +1,10 @@
 //! The executor of plans: expression evaluation, operators, and the statements that write.
 //!
+//! A plan is executed as a tree of operators. The one on top asks its inputs for batches of rows, so that the cost of a
+//! call is paid once a batch, and no more rows are read than the statement needs. Statements that name one row by its
+//! key are compiled instead (`compile`), and need no operators. All state of one execution is in a [`Run`], which
+//! borrows the plan: a plan is shared, and is executed any number of times.
+//!
 //! ```text
 //! execute       a planned statement; alone: an expression without a statement
 //! access        the rows of the database that either may read and write

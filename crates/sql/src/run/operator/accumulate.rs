@@ -1,4 +1,4 @@
-//! Calls of aggregates: which rows they are fed, in which order, and how often.
+//! Calls of aggregates: the rows that they are fed, in their order, equal ones once or each time.
 //!
 //! # Invariants
 //! - Rows of a call with DISTINCT or ORDER BY are kept until the group ends; all others are accumulated at once.

@@ -1,4 +1,5 @@
-//! Right sides of LATERAL joins, kept by what they saw of the left side's row: equal values do not run them again.
+//! Right sides of LATERAL joins, kept by the values that they saw of the left side's row: equal values do not execute
+//! them twice.
 //!
 //! # Invariants
 //! - A right side is kept when it was read to its end, and only where the same values give the same rows.

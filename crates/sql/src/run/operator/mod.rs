@@ -1,4 +1,8 @@
-//! Operators: each node of a plan, as something that gives batches of rows when it is asked.
+//! Operators: the running nodes of a plan, each of which returns batches of rows when it is asked.
+//!
+//! This is the iterator model of Volcano, with batches of rows in place of single rows. Operators that hold many rows
+//! charge them to the statement's memory; sorts, hash joins and aggregates write them to temporary files beyond its
+//! limit (`run/spill`).
 //!
 //! # Invariants
 //! - An operator asks its inputs for rows only when it needs more, so that a limit above ends the work below.

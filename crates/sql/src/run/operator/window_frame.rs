@@ -1,4 +1,4 @@
-//! Frames of windows: which rows around a row a window function sees.
+//! Frames of windows: the rows around a row that a window function sees.
 
 use std::ops::Range;
 

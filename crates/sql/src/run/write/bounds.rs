@@ -1,4 +1,4 @@
-//! Between which numbers a guarded column has to be after its additions.
+//! The bounds of a guarded column: the numbers between which it has to be after its additions.
 
 use heddledb::Value as Stored;
 

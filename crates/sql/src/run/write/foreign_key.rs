@@ -1,4 +1,5 @@
-//! Foreign keys: rows that are stored must find what they refer to; of rows that go, what refers to them is dealt with.
+//! Foreign keys: a stored row must find the row that it refers to; the key's action is applied to the rows that refer
+//! to a deleted or changed one.
 //!
 //! # Invariants
 //! - A key with a NULL in it refers to nothing; with MATCH FULL, all of it is NULL or none.

@@ -1,12 +1,14 @@
 //! Statements that write: their reads decide which rows change, then these change one by one.
 //!
 //! ```text
-//! insert, update, delete, merge   the statements       rows          a row of SQL as a row of the engine
-//! checks                          NOT NULL, CHECK      foreign_key   what refers to rows, and what they refer to
-//! commuting                       updates that do not read their row
-//! key_values                      foreign keys of another type than their key
-//! recheck                         deferred constraints
-//! triggers                        around statements and rows    cascades   around rows that foreign keys change
+//! insert, update, delete, merge  the statements
+//! rows                           a row of SQL as a row of the engine
+//! checks                         generated columns, NOT NULL, CHECK
+//! commuting                      updates that do not read their row
+//! foreign_key                    the rows that refer to a row, and those that it refers to
+//! key_values                     foreign keys of another type than their key
+//! recheck                        deferred constraints
+//! triggers                       around statements and rows; cascades: around rows that foreign keys change
 //! ```
 //!
 //! # Invariants
