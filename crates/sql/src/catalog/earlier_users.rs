@@ -1,4 +1,4 @@
-//! Users of databases of before there were roles: a table of the server's own, which becomes roles of the catalog.
+//! Users of databases from before there were roles: an own table of the server, whose rows become roles of the catalog.
 //!
 //! # Invariants
 //! The roles are stored in the transaction that drops the table, so a crash leaves one or the other.

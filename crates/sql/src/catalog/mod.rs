@@ -1,5 +1,10 @@
 //! The catalog as the binder sees it: schemas, tables, columns, indexes, views, sequences, enums, domains.
 //!
+//! A catalog is an immutable value in memory, made from the definitions that an engine table stores (`store`). Each
+//! session holds a reference to the current one, so that look-ups need no lock. Each look-up is noted (`uses`), and a
+//! transaction validates at its commit that no definition which it has used has changed since (`history`,
+//! `difference`): so definitions are as serializable as rows.
+//!
 //! Invariants: a [`Catalog`] never changes once it is shared; a schema change makes a new one with a higher version, and
 //! statements that were bound to an older one are bound again. Oids are never used twice. Tables, indexes, views and
 //! sequences share one namespace in each schema; enums and domains another.

@@ -1,4 +1,4 @@
-//! `pg_depend` and `pg_rewrite`: which objects need which. `pg_dump` orders by them what it writes.
+//! `pg_depend` and `pg_rewrite`: the dependencies between objects, by which `pg_dump` orders its output.
 
 use super::classes::{
     indexes_of, schema_oid, sequences as all_sequences, stored_queries, tables as all_tables,

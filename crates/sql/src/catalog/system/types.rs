@@ -1,4 +1,5 @@
-//! `pg_type`, `pg_enum`, and what types need: collations, operator classes, access methods, languages.
+//! `pg_type`, `pg_enum`, and the relations that types refer to: collations, operator classes, access methods,
+//! languages.
 
 use std::sync::LazyLock;
 
