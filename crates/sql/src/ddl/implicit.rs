@@ -1,4 +1,4 @@
-//! The messages about what a statement makes besides what it names: indexes of constraints, sequences of columns.
+//! The messages about objects that a statement makes without naming them: indexes of constraints, sequences of columns.
 //!
 //! PostgreSQL sends them with `client_min_messages` at `debug1`; clients' test suites ask for a notice that way.
 

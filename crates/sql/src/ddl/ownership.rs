@@ -1,4 +1,4 @@
-//! Ownership: which roles may create, change and drop objects; OWNER TO, REASSIGN OWNED, DROP OWNED.
+//! Ownership: checks that a role may create, change and drop objects; OWNER TO, REASSIGN OWNED, DROP OWNED.
 //!
 //! # Invariants
 //! - Only a role with the privileges of the owner changes or drops an object; only one that may create in a schema

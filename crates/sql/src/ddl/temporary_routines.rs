@@ -1,4 +1,4 @@
-//! Functions of `pg_temp` end with their session, so only what is temporary itself may call them.
+//! Functions of `pg_temp` end with their session, so only objects that are temporary themselves may call them.
 
 use crate::catalog::store::{Object, TEMPORARY};
 use crate::catalog::{Catalog, Trigger};

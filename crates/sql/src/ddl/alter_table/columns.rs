@@ -1,4 +1,4 @@
-//! Columns that ALTER TABLE adds and drops, and what others of their table's definitions become by it.
+//! Columns that ALTER TABLE adds and drops, and the effect on other definitions of their table.
 
 use std::sync::Arc;
 
