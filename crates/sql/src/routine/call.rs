@@ -1,4 +1,8 @@
-//! From a call in a statement to the body that runs.
+//! Calls of routines: from a call in a statement to the body that runs.
+//!
+//! A body is compiled at its first call, and kept by the session for as long as the catalog, the role and the settings
+//! that binding depends on are the same. It runs with the privileges of the session's role or, with SECURITY DEFINER,
+//! of its owner.
 
 use std::sync::Arc;
 

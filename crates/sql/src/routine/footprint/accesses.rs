@@ -1,4 +1,5 @@
-//! The accesses of a statement, as its plan tells: for each the table, the mode, and the expressions that make up the key.
+//! The accesses of a statement, derived from its plan: for each the table, the mode, and the expressions that make up
+//! the key.
 //!
 //! # Invariants
 //! - The accesses of a plan are all that running it reads and writes, foreign keys included; a plan of which that cannot be said is

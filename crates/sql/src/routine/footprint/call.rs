@@ -1,4 +1,5 @@
-//! Statements that are one call of a routine: run as one call of the engine, with the footprint that the arguments tell.
+//! Statements that are one call of a routine: run as one call of the engine, with the footprint that follows from the
+//! arguments.
 //!
 //! For each routine a procedure of the engine is registered, with one repeated action for each table and mode of its flow graph.
 //! The arguments of its calls are the keys.

@@ -1,4 +1,4 @@
-//! Collects what a body's statements read and write.
+//! Collects the reads and writes of a body's statements.
 //!
 //! # Invariants
 //! - A variable's [`Origin`] is of level 0 only if its value follows from the arguments alone; where a call is collected, it then

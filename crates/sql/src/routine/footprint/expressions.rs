@@ -1,4 +1,5 @@
-//! The expressions of keys: which variables they depend on, why they cannot be computed in advance, and how they are shown.
+//! The expressions of keys: the variables they depend on, the reasons why they cannot be computed in advance, and their
+//! texts.
 //!
 //! # Invariants
 //! - An expression that passes [`depends_on`] has the same value whenever it is evaluated with the same variables.

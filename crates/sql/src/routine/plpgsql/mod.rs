@@ -1,5 +1,9 @@
 //! PL/pgSQL: a body is compiled to a tree once, and interpreted; its expressions and statements are plans.
 //!
+//! The parser of this module knows the statements of PL/pgSQL alone. Expressions and statements of SQL are text for the
+//! SQL parser, in which a name may mean a variable of the body. Such a variable is a parameter of the plan, so that one
+//! plan is used for all of its values.
+//!
 //! ```text
 //! compile, statements  text to tree
 //! tree                 the tree of a body
