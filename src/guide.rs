@@ -166,7 +166,7 @@
 //!
 //! After each batch the copy is as the table was at the end of an epoch. An update tells the columns that have changed, not the others, and not the old
 //! values: keep the row, or read it. A copy of structs is made and kept by `row.to()` and
-//! [`columns.apply_to_row`](crate::ChangedColumns::apply_to_row). Keep [`Feed::epoch`](crate::Feed::epoch) with the copy, and it goes on there, also after a restart, as long as the log
+//! [`columns.apply_to_row`](crate::ChangedColumns::apply_to_row). Keep [`Feed::epoch`](crate::Feed::epoch) with the copy: it continues there, also after a restart, as long as the log
 //! reaches back: checkpoints shorten it. A [named feed](Database::create_feed) keeps the log for its reader, up to a limit in bytes; beyond it the
 //! reader begins again with a snapshot, and no transaction waits.
 //!

@@ -4,7 +4,7 @@
 //! that has failed on a broken disk, the writer is closed for good: the system may have thrown away what it could not write, so
 //! trying again proves nothing. A write that finds no room, which a file system that copies what it overwrites has also for
 //! a segment that exists, or finds the file system read-only, has changed nothing that counts: the same bytes are written
-//! again to the same place, as often as the caller wants to wait.
+//! again to the same place, for as long as the caller waits.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

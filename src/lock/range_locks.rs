@@ -93,7 +93,7 @@ impl RangeLocks {
         }
     }
 
-    /// Everybody else whose claim conflicts and is held, or is one of the first `ahead` that wait.
+    /// Other owners whose claim conflicts and is held, or is one of the first `ahead` that wait.
     fn each_blocker(
         &self,
         owner: OwnerId,

@@ -426,7 +426,7 @@ impl InFlight {
 
     /// The most calls under way.
     pub(crate) fn limit(&self) -> usize {
-        // Relaxed: a limit that has just changed is not yet everybody's.
+        // Relaxed: not every thread sees at once a limit that has changed.
         self.limit.load(Ordering::Relaxed)
     }
 

@@ -5,7 +5,7 @@
 //! session's buffer until the commit. Between two accesses the session holds no worker context and no lock, only its
 //! reservations. Until its first write it reads from a snapshot; from then on its reads are validated again at later
 //! accesses and at the commit. An access that meets another session's reservation stops, waits outside of the attempt,
-//! and is run again.
+//! and is retried.
 
 use std::future::poll_fn;
 use std::sync::Arc;

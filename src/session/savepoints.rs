@@ -34,8 +34,8 @@ impl Session {
         Ok(SessionSavepoint { number })
     }
 
-    /// Takes back what was written since the savepoint, and releases what was reserved since. Later savepoints are
-    /// gone; this one stays. What was read since stays read.
+    /// Undoes the writes since the savepoint, and releases the reservations since. Later savepoints are
+    /// gone; this one stays. Reads since then stay in the read set.
     ///
     /// # Errors
     /// [`Error::UnknownSavepoint`]; as [`savepoint`](Self::savepoint).

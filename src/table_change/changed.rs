@@ -15,7 +15,7 @@ pub(super) enum Source {
     Old(usize),
     /// The old row's column at this position, converted.
     Converted(usize, Option<Convert>),
-    /// The same value for every row.
+    /// One value for every row.
     New(Value),
     /// A number for each row.
     Number(NextNumber),

@@ -213,7 +213,7 @@ impl Follower<'_, '_> {
         }
     }
 
-    /// Writes the parts of a checkpoint. What it has written, and cannot finish, it leaves: the database removes it.
+    /// Writes the parts of a checkpoint. If it fails, it leaves them: the database removes them.
     fn write(
         &mut self,
         replica: &mut Replica,

@@ -10,8 +10,8 @@ use crate::storage::worker_context::WorkerContext;
 
 /// Raises the global epoch, and waits until no thread adds to the one before. Where a change of phases is wanted, it
 /// is made in between, while no thread is in a commit section: so the change is at the end of an epoch. A snapshot
-/// that is wanted is opened at the end of the epoch, too; what is split is merged into its records for that, and split
-/// again.
+/// that is wanted is opened at the end of the epoch, too; split columns are merged into their records for that, and
+/// split again.
 pub(super) fn close_epoch(engine: &Arc<Engine>) -> u64 {
     let epochs = engine.store().epochs();
     let (change, asked) = (engine.phase_change().wanted(), engine.snapshots().asked());
