@@ -16,7 +16,7 @@ pub struct BackupArguments {
     /// The database directory; another process may have it open
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// Where the copy goes: a new or empty directory
+    /// Directory for the copy: new or empty
     #[arg(value_name = "TO")]
     to: PathBuf,
 }
@@ -28,7 +28,7 @@ pub struct RestoreArguments {
     /// The backup's directory
     #[arg(value_name = "FROM")]
     from: PathBuf,
-    /// Where the database goes: a new or empty directory
+    /// Directory for the database: new or empty
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 }
@@ -73,7 +73,7 @@ pub fn restore(arguments: &RestoreArguments) -> Result {
     Ok(())
 }
 
-/// What was copied, or looked at.
+/// Describes the files that were copied or inspected: their number, size and epoch.
 pub fn described(files: &FilesReport) -> String {
     let FilesReport { checkpoint, epoch, files, bytes, .. } = files;
     let from = if *checkpoint > 0 { format!("checkpoint {checkpoint} and log") } else { "log".to_owned() };

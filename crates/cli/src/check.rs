@@ -104,7 +104,8 @@ impl Opened {
     }
 }
 
-/// The same for a database that another process may have open: then a copy of its files is looked at, with what is durable now.
+/// Opens a database that another process may have open: if one has, a copy of its files is opened, with the
+/// state that is durable now.
 pub fn open_beside(directory: &std::path::Path) -> Result<Opened> {
     let options = Options::default().durability(Durability::Group).read_only(true);
     match Database::open(directory, recovering::shown(options)) {

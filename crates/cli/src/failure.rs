@@ -12,7 +12,7 @@ pub enum Failure {
     Usage(String),
 }
 
-/// What a command gives.
+/// The result of a command.
 pub type Result<T = ()> = std::result::Result<T, Failure>;
 
 impl Failure {
@@ -47,7 +47,7 @@ impl From<heddledb::Error> for Failure {
     }
 }
 
-/// What the command line calls an option of the engine's.
+/// The command-line name of an engine option.
 fn name_here(option: &str) -> Option<&'static str> {
     Some(match option {
         "workers" => "--threads",

@@ -40,14 +40,14 @@ enum Which {
     Aborts(CommonArguments),
 }
 
-/// What all runs of a table share.
+/// Options that all runs of a table share.
 #[derive(Args, Clone)]
 struct CommonArguments {
     /// Short runs on little data: shows that every run completes, and no more [default: for --seconds 0.3, --items 1000,
     /// --customers 30, --history-seconds 0.3]
     #[arg(long)]
     quick: bool,
-    /// How long each run is measured [default: 3]
+    /// Measured seconds of each run [default: 3]
     #[arg(long, value_name = "S")]
     seconds: Option<f64>,
     /// Of this protocol alone: optimistic, locking [default: both]
@@ -59,7 +59,7 @@ struct CommonArguments {
     /// A pause between a transaction's accesses, in microseconds, so that transactions overlap where cores are few
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = think_range())]
     think_us: u64,
-    /// What locking does at a rival's lock: wait, no-wait [default: no-wait]
+    /// Reaction of locking to a rival's lock: wait, no-wait [default: no-wait]
     #[arg(long, value_name = "HOW", value_parser = ["wait", "no-wait"])]
     lock_conflict: Option<String>,
     /// Items of TPC-C; the paper has 10,000 [default: 100000]
@@ -79,7 +79,7 @@ struct PoliciesArguments {
     /// The mean response time at which they are compared
     #[arg(long, value_name = "M", default_value_t = 500.0)]
     target_mean_ms: f64,
-    /// How long predict learns first; the paper has 5 [default: 2]
+    /// Seconds that predict learns first; the paper has 5 [default: 2]
     #[arg(long, value_name = "S")]
     history_seconds: Option<f64>,
     #[command(flatten)]
@@ -145,7 +145,7 @@ fn duration(seconds: f64) -> String {
 }
 
 impl CommonArguments {
-    /// What was given, or the default, which is small for a quick table.
+    /// The given value, or the default, which is small for a quick table.
     fn or_default<T>(&self, given: Option<T>, usual: T, quick: T) -> T {
         given.unwrap_or(if self.quick { quick } else { usual })
     }
@@ -248,7 +248,7 @@ fn policies(arguments: &PoliciesArguments) -> Result {
     progress.outcome()
 }
 
-/// What one run measured. Where none committed in its interval, there is nothing to compare, and it says so.
+/// The figures of one run, or `none_committed` if none of its transactions committed in the interval.
 fn policy_figures(object: &Value) -> Value {
     if number(object, "/committed") == 0.0 {
         return json!({ "none_committed": true, "seconds": object["seconds"] });
@@ -278,7 +278,7 @@ fn policy_cells(run: &Value) -> [String; 3] {
     ]
 }
 
-/// What stands for a run that failed.
+/// The row of a run that failed.
 fn failed() -> Value {
     json!({ "failed": true })
 }

@@ -12,9 +12,9 @@ use crate::output;
 
 /// The socket's usual name, in the database's directory.
 const SOCKET: &str = "follower.socket";
-/// What every database's directory has.
+/// The file that every database directory has.
 const MANIFEST: &str = "MANIFEST";
-/// How often to check whether a database is there.
+/// Interval between two checks for a database.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Write the checkpoints of a database that another process has open.
@@ -24,7 +24,7 @@ pub struct Arguments {
     /// The database directory
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// Where the database waits for a follower [default: follower.socket in its directory]
+    /// Socket at which the database waits for a follower [default: follower.socket in its directory]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     /// End with the database, instead of waiting until it is opened again
@@ -43,7 +43,7 @@ Example:
   heddle bench debit-credit --dir bank.heddle --follower-socket bank.heddle/follower.socket
   heddle follow bank.heddle";
 
-/// Where the database in a directory waits for a follower, if nothing else is said.
+/// The default socket at which the database in a directory waits for a follower.
 pub fn usual_socket(directory: &Path) -> PathBuf {
     directory.join(SOCKET)
 }

@@ -89,7 +89,7 @@ fn log(db: &Database) -> Table {
     shown
 }
 
-/// How many segments the log has, and how long they are. `None` if the directory can't be read (any more).
+/// The number of the log's segments and their total length. `None` if the directory can't be read (any more).
 fn segments(log: &Path) -> Option<(u64, u64)> {
     let (mut segments, mut bytes) = (0, 0);
     for entry in std::fs::read_dir(log).ok()? {

@@ -21,7 +21,7 @@ pub fn shown(options: Options) -> Options {
     })
 }
 
-/// What is on the terminal; it goes with the options, when the database is open.
+/// The progress on the terminal; it is dropped with the options once the database is open.
 struct Shown {
     bar: ProgressBar,
     step: String,

@@ -49,10 +49,10 @@ pub struct Arguments {
     /// Print the settings in force, as a settings file, and end
     #[arg(long)]
     print_settings: bool,
-    /// How transactions are isolated [default: optimistic]
+    /// Isolation of transactions [default: optimistic]
     #[arg(long)]
     protocol: Option<ProtocolKind>,
-    /// When a commit is answered: group (once it is on disk), async, none [default: group]
+    /// Moment at which a commit is answered: group (once it is on disk), async, none [default: group]
     #[arg(long)]
     durability: Option<Durability>,
 }

@@ -21,13 +21,13 @@ use crate::failure::{Failure, Result};
 /// The response times of one query.
 #[derive(Clone, Debug, Default)]
 pub struct Times {
-    /// How often it was answered.
+    /// Number of its answers.
     pub count: u64,
     /// The sum of its response times.
     pub total: Duration,
     /// The longest.
     pub max: Duration,
-    /// How often it was asked again, because its snapshot had become too old.
+    /// Number of its repetitions after the snapshot had become too old.
     pub run_again: u64,
 }
 
@@ -45,9 +45,9 @@ impl Times {
     }
 }
 
-/// What the analysts found.
+/// Results of all analysts.
 pub struct Analysis {
-    /// How many analysts there were.
+    /// Number of analysts.
     pub analysts: usize,
     /// The queries with their response times.
     pub queries: Vec<(Query, Times)>,
@@ -61,7 +61,7 @@ impl Analysis {
         total
     }
 
-    /// As JSON: queries answered, their mean, how many were asked again, and each query's own times.
+    /// The JSON: queries answered, their mean, number of repetitions, and each query's own times.
     pub fn json(&self) -> Value {
         let total = self.total();
         let of_query = |(query, times): &(Query, Times)| {

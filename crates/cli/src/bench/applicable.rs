@@ -8,7 +8,7 @@ use heddledb::{ScheduleKind, Stages};
 use super::options::CommonOptions;
 use crate::failure::{Failure, Result};
 
-/// Whether an option was given, and whether it would have an effect.
+/// An option, with two facts: it was given, and it would have an effect.
 struct Use {
     option: &'static str,
     is_given: bool,
@@ -56,7 +56,8 @@ fn check_protocols(options: &CommonOptions) -> Result {
     all.iter().try_for_each(|(protocol, name, is_given)| check_protocol(options, name, *is_given, protocol))
 }
 
-/// Which layouts have threads of their own depends on the machine where `--stages` is left out, so it must be given.
+/// Checks the options of input and output threads. The layout must be given with them, because the default
+/// one depends on the machine.
 fn check_stages(options: &CommonOptions) -> Result {
     let stages = options.stages;
     let input = matches!(stages, Some(Stages::Staged | Stages::Single));

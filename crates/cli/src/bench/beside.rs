@@ -13,7 +13,7 @@ use crate::failure::{Failure, Result};
 pub struct Ended(AtomicBool);
 
 impl Ended {
-    /// Whether it has.
+    /// Returns true if it was set.
     pub fn is_set(&self) -> bool {
         // Relaxed: nothing is read on the strength of it, and a late look costs one more round.
         self.0.load(Ordering::Relaxed)

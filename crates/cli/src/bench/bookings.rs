@@ -18,19 +18,19 @@ Examples:
 /// Options of `bookings`.
 #[derive(Args)]
 pub struct BookingsArguments {
-    /// How many nights there are
+    /// Number of nights
     #[arg(long, value_name = "N", default_value_t = Bookings::default().nights)]
     nights: u32,
     /// The most nights of a stay
     #[arg(long, value_name = "N", default_value_t = Bookings::default().longest_stay)]
     longest_stay: u32,
-    /// How many guides there are
+    /// Number of guides
     #[arg(long, value_name = "N", default_value_t = Bookings::default().guides)]
     guides: u32,
     /// Zipf exponent: the k-th most popular first night or guide is chosen in proportion to 1 / k^A; 0: no differences
     #[arg(long, visible_alias = "theta", value_name = "A", default_value_t = Bookings::default().alpha)]
     alpha: f64,
-    /// How many of a hundred transactions are tours; the others are stays
+    /// Percentage of tours among the transactions; the others are stays
     #[arg(long, value_name = "P", default_value_t = Bookings::default().tour_percent)]
     tour_percent: f64,
     /// Declare neither intervals nor inserted values, so that the schedule knows keys only

@@ -11,10 +11,10 @@ use serde_json::Value;
 use super::beside::{Ended, beside};
 use crate::failure::Result;
 
-/// How often to check how many calls there were.
+/// Interval between two checks of the number of calls.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// When checkpoints are made, and where they are.
+/// Options of checkpoints: their times and their directories.
 #[derive(Args, Clone, Debug, Default)]
 pub struct CheckpointArguments {
     /// Make checkpoints when the log has grown enough, or only as --checkpoint-seconds says [default: auto]
@@ -44,12 +44,12 @@ pub struct CheckpointArguments {
     pub follower_socket: Option<PathBuf>,
 }
 
-/// Whether checkpoints are made by the log's size.
+/// Automatic checkpoints, by the size of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum When {
-    /// When the log has grown enough.
+    /// A checkpoint once the log has grown enough.
     Auto,
-    /// Not for that reason.
+    /// No checkpoint for that reason.
     Never,
 }
 
@@ -95,7 +95,7 @@ impl CheckpointArguments {
         outcome.and_then(|outcome| Ok(made.map(|()| outcome)?))
     }
 
-    /// What was given and belongs with the results.
+    /// The options that were given and belong to the results.
     pub fn parameters(&self) -> Vec<(&'static str, Value)> {
         let when = self.checkpoint.map(|when| ("checkpoint", when.name().into()));
         let seconds = self.checkpoint_seconds.map(|seconds| ("checkpoint_seconds", seconds.into()));

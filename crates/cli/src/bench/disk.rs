@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use super::beside::{Ended, beside};
 use crate::failure::Result;
 
-/// How often to check.
+/// Interval between two measurements.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Where the files of a database are.
+/// Directories with the files of a database.
 pub struct Files {
     pub log: PathBuf,
     /// The first one is the database's own.

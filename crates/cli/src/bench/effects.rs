@@ -43,13 +43,13 @@ impl Given {
         }
     }
 
-    /// Whether an option was given.
+    /// Returns true if the option was given.
     pub fn has(&self, option: &str) -> bool {
         self.0.contains(option)
     }
 }
 
-/// What is going to run.
+/// The run that the options describe.
 struct Run<'p> {
     plan: &'p Plan,
     parameters: BTreeMap<&'static str, Value>,
@@ -60,7 +60,7 @@ impl Run<'_> {
         self.parameters.get(parameter).and_then(Value::as_f64).unwrap_or(0.0)
     }
 
-    /// Whether the workload makes this transaction: all are made unless `--only` names one.
+    /// Returns true if the workload makes this transaction: all are made unless `--only` names one.
     fn makes(&self, transaction: &str) -> bool {
         self.parameters.get("only").is_none_or(|only| only == transaction)
     }
@@ -69,12 +69,12 @@ impl Run<'_> {
         self.plan.options.schedule.kind() == kind
     }
 
-    /// Whether calls go through the engine's queues.
+    /// Returns true if calls pass through the engine's queues.
     fn has_queues(&self) -> bool {
         !matches!(self.plan.path, CallPath::OwnCalls { .. })
     }
 
-    /// Whether checkpoints are made that nothing asks for explicitly: only those have time.
+    /// Returns true if checkpoints are made automatically: only those have time.
     fn has_automatic_checkpoints(&self) -> bool {
         let checkpoints = &self.plan.options.checkpoints;
         checkpoints.checkpoint != Some(When::Never) || checkpoints.checkpoint_seconds.is_some()
@@ -84,7 +84,7 @@ impl Run<'_> {
 /// An option of a workload's (empty: of all workloads), and when it has an effect.
 type Rule = (&'static str, &'static str, fn(&Run<'_>) -> bool, &'static str);
 
-/// Which option has an effect when.
+/// The condition under which each option has an effect.
 const RULES: &[Rule] = &[
     (
         "",
@@ -142,7 +142,7 @@ const RULES: &[Rule] = &[
     ("bookings", "longest-stay", |run| run.number("tour_percent") < 100.0, "stays: --tour-percent below 100"),
 ];
 
-/// What a contender, which is no engine, makes use of.
+/// The options that a contender uses, which is no engine.
 const OF_CONTENDERS: &[&str] = &[
     "contender",
     "keys",

@@ -21,22 +21,22 @@ Examples:
   heddle bench flash-sale --items 1 --stock 0                            every order is refused
   heddle bench flash-sale --view-percent 0 --verify-recovery";
 
-/// How long after an audit the next one begins.
+/// Pause between an audit and the next one.
 const BETWEEN_AUDITS: Duration = Duration::from_secs(1);
 
 /// Options of `flash-sale`.
 #[derive(Args)]
 pub struct FlashSaleArguments {
-    /// How many items there are
+    /// Number of items
     #[arg(long, value_name = "N", default_value_t = FlashSale::default().items)]
     items: u32,
-    /// How many pieces of each item are in stock when it is loaded
+    /// Pieces of each item in stock when it is loaded
     #[arg(long, value_name = "N", default_value_t = FlashSale::default().stock)]
     stock: u32,
     /// Zipf exponent: the k-th most popular item is chosen in proportion to 1 / k^A; 0: all alike
     #[arg(long, visible_alias = "theta", value_name = "A", default_value_t = FlashSale::default().alpha)]
     alpha: f64,
-    /// How many of a hundred transactions are page views; the others are orders
+    /// Percentage of page views among the transactions; the others are orders
     #[arg(long, value_name = "P", default_value_t = FlashSale::default().view_percent)]
     view_percent: f64,
     #[command(flatten)]

@@ -9,7 +9,7 @@ use heddledb::Database;
 
 use crate::failure::{Failure, Result};
 
-/// How long to wait for it to connect, and to exit.
+/// Longest wait for it to connect, and for it to exit.
 const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -69,7 +69,7 @@ impl Drop for Follower {
     }
 }
 
-/// Where a database in this directory waits for the follower of its benchmark.
+/// The socket at which a database in this directory waits for the follower of its benchmark.
 pub fn socket_in(directory: &Path) -> PathBuf {
     crate::follow::usual_socket(directory)
 }

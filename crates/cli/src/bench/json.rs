@@ -20,7 +20,7 @@ pub fn object(findings: &Findings<'_>) -> Value {
     Value::Object(object)
 }
 
-/// What was run, and how many transactions of it.
+/// The run, and the number of its transactions.
 fn run(findings: &Findings<'_>, object: &mut Map<String, Value>) {
     let Findings { plan, settings, report, .. } = findings;
     let options = &plan.options;
@@ -82,7 +82,7 @@ fn results(findings: &Findings<'_>, object: &mut Map<String, Value>) {
     }
 }
 
-/// What the engine's parts did.
+/// The work of the engine's parts.
 fn engine(findings: &Findings<'_>, object: &mut Map<String, Value>) {
     let Findings { settings, report, .. } = findings;
     let mut put = |key: &str, value: Value| object.insert(key.to_owned(), value);
@@ -128,7 +128,8 @@ fn engine(findings: &Findings<'_>, object: &mut Map<String, Value>) {
     }
 }
 
-/// What executors owned, which way calls over several of them went, and what became of a load that shifted.
+/// Each executor's partitions, the plans of calls over several executors, and the throughput around a shift
+/// of the load.
 fn owned(findings: &Findings<'_>, object: &mut Map<String, Value>) {
     object.insert("partitions".to_owned(), partitions(&findings.partitions));
     object.insert("plans".to_owned(), plans(&findings.report.statistics));
@@ -204,7 +205,7 @@ fn checkpoints_made(status: &CheckpointStatus) -> Value {
     made
 }
 
-/// What recovery read, and how long its parts took.
+/// The volume that recovery read, and the time of each of its parts.
 fn recovered(recovery: &Recovery) -> Value {
     json!({
         "checkpoint_records": recovery.checkpoint_records,
@@ -219,8 +220,8 @@ fn recovered(recovery: &Recovery) -> Value {
     })
 }
 
-/// How often each kind of phase was begun, what was split in them, and how many calls waited for their end: since the
-/// database was opened.
+/// Statistics of phases since the database was opened: phases of each kind, split columns, and calls that
+/// waited for the end of a phase.
 fn phased(phases: &PhaseReport) -> Value {
     let split: Vec<Value> = phases
         .columns
@@ -247,7 +248,7 @@ fn phased(phases: &PhaseReport) -> Value {
     })
 }
 
-/// What the schedule knew at the end.
+/// The state of the schedule at the end.
 fn schedule_state(report: &ScheduleReport) -> Value {
     json!({
         "history_references": report.history_references,
@@ -281,13 +282,13 @@ fn locks(report: &Report) -> Value {
     })
 }
 
-/// What the executing threads were at, as shares of all samples.
+/// Shares of the executing threads' time by activity, of all samples.
 fn time_shares(report: &Report) -> Value {
     let shares = report.statistics.time.shares().into_iter();
     shares.map(|(name, share)| (name.to_owned(), share.into())).collect::<Map<_, _>>().into()
 }
 
-/// What a row of a table takes of memory, and its share of the table's indexes. Of a table without rows: nothing.
+/// Memory of one row of a table, and of the indexes for each row; `null` for a table without rows.
 fn bytes_per_row((table, memory): &(String, TableMemory)) -> (String, Value) {
     let per_row = |bytes: u64| (memory.rows > 0).then(|| memory.per_row(bytes));
     let value = json!({

@@ -45,10 +45,10 @@ Examples:
 /// Options of `incr1`.
 #[derive(Args)]
 pub struct Incr1Arguments {
-    /// How many keys there are, from 1 on
+    /// Number of keys, which begin at 1
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     keys: u32,
-    /// How many of a hundred calls take the hot key, which is 1 at first; fractions allowed
+    /// Percentage of calls on the hot key, which is 1 at first; fractions allowed
     #[arg(long, value_name = "P", default_value_t = 10.0)]
     hot_percent: f64,
     /// After how many seconds of the measured time another key becomes the hot one; 0: never
@@ -88,7 +88,7 @@ impl OperationName {
     }
 }
 
-/// What can do calls instead of the engine.
+/// Contenders that execute calls instead of the engine.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Contenders {
     Atomic,
@@ -97,7 +97,7 @@ enum Contenders {
 /// Options of `incrz`.
 #[derive(Args)]
 pub struct IncrzArguments {
-    /// How many keys there are, from 1 on
+    /// Number of keys, which begin at 1
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     keys: u32,
     /// Zipf exponent: the k-th most popular key is chosen in proportion to 1 / k^A, and the first is 1; 0: all alike
@@ -113,16 +113,16 @@ pub struct IncrzArguments {
 /// Options of `like`.
 #[derive(Args)]
 pub struct LikeArguments {
-    /// How many users there are
+    /// Number of users
     #[arg(long, value_name = "N", default_value_t = Like::default().users)]
     users: u32,
-    /// How many pages there are
+    /// Number of pages
     #[arg(long, value_name = "N", default_value_t = Like::default().pages)]
     pages: u32,
     /// Zipf exponent: the k-th most popular page is chosen in proportion to 1 / k^A, and the first is 1; 0: all alike
     #[arg(long, visible_alias = "theta", value_name = "A", default_value_t = Like::default().alpha)]
     alpha: f64,
-    /// How many of a hundred transactions are likes; the others read
+    /// Percentage of likes among the transactions; the others read
     #[arg(long, value_name = "P", default_value_t = Like::default().write_percent)]
     write_percent: f64,
     #[command(flatten)]
@@ -132,13 +132,13 @@ pub struct LikeArguments {
 /// Options of `ycsb`.
 #[derive(Args)]
 pub struct YcsbArguments {
-    /// How many records there are
+    /// Number of records
     #[arg(long, value_name = "N", default_value_t = Ycsb::default().records)]
     records: u32,
     /// Operations of a transaction, each on another record
     #[arg(long, value_name = "N", default_value_t = Ycsb::default().operations)]
     ops: usize,
-    /// How many of a hundred operations read; the others write
+    /// Percentage of reads among the operations; the others write
     #[arg(long, value_name = "P", default_value_t = Ycsb::default().read_percent)]
     read_percent: f64,
     /// A write reads the record first, and writes what it computed from that; without it, writes are blind

@@ -42,7 +42,7 @@ Examples:
 /// Options of `tatp`.
 #[derive(Args)]
 pub struct TatpArguments {
-    /// How many subscribers there are
+    /// Number of subscribers
     #[arg(long, value_name = "N", default_value_t = Tatp::default().subscribers)]
     subscribers: u32,
     /// Shares of the transactions; spec: the specification's; paper: those of the conflict prediction paper
@@ -61,17 +61,17 @@ pub struct TatpArguments {
     /// The first N subscribers are a hot spot; 0: there is none
     #[arg(long, value_name = "N", default_value_t = Tatp::default().hot)]
     hot: u32,
-    /// How many of a hundred transactions are on the hot spot, all its subscribers alike
+    /// Percentage of transactions on the hot spot, all its subscribers alike
     #[arg(long, value_name = "P", default_value_t = Tatp::default().hot_percent, requires = "hot")]
     hot_percent: f64,
     /// After S seconds, only subscribers of the first executor's range are chosen (the partitioned protocol) [default: never]
     #[arg(long, value_name = "S", default_value_t = Tatp::default().shift_seconds, hide_default_value = true)]
     shift_seconds: f64,
-    /// How many subscribers update-by-number finds by their numbers, and updates
+    /// Number of subscribers that update-by-number finds by their numbers, and updates
     #[arg(long, value_name = "N", default_value_t = Tatp::default().probe_records)]
     probe_records: u32,
-    /// Whether rows of one subscriber lie at one executor: together, or apart, so that a call has parts (the partitioned protocol)
-    /// [default: together]
+    /// Placement of one subscriber's rows: together, at one executor, or apart, so that a call has parts (the
+    /// partitioned protocol) [default: together]
     #[arg(long, value_enum, value_name = "HOW")]
     routing: Option<Rows>,
     #[command(flatten)]
@@ -118,7 +118,7 @@ impl TatpArguments {
 /// Options of `smallbank`.
 #[derive(Args)]
 pub struct SmallBankArguments {
-    /// How many customers there are, with two accounts each
+    /// Number of customers, with two accounts each
     #[arg(long, value_name = "N", default_value_t = SmallBank::default().accounts)]
     accounts: u32,
     /// Make one transaction only: amalgamate, balance, deposit-checking, transact-savings, write-check
@@ -132,7 +132,7 @@ pub struct SmallBankArguments {
     /// The first N customers are a hot spot; 0: there is none
     #[arg(long, value_name = "N", default_value_t = SmallBank::default().hot)]
     hot: u32,
-    /// How many of a hundred transactions are on the hot spot, all its customers alike
+    /// Percentage of transactions on the hot spot, all its customers alike
     #[arg(long, value_name = "P", default_value_t = SmallBank::default().hot_percent)]
     hot_percent: f64,
     #[command(flatten)]
@@ -161,10 +161,10 @@ impl SmallBankArguments {
 /// Options of `tpcc`.
 #[derive(Args)]
 pub struct TpccArguments {
-    /// How many warehouses there are
+    /// Number of warehouses
     #[arg(long, value_name = "N", default_value_t = Tpcc::default().warehouses)]
     warehouses: u32,
-    /// How many items there are; the specification has 100,000
+    /// Number of items; the specification has 100,000
     #[arg(long, value_name = "N", default_value_t = Tpcc::default().items)]
     items: u32,
     /// Customers of each district, and its orders at first; the specification has 3,000
@@ -188,15 +188,15 @@ pub struct TpccArguments {
     /// Warehouses are alike for S seconds, then as --alpha says for S seconds, and then alike again [default: as --alpha says]
     #[arg(long, value_name = "S", default_value_t = Tpcc::default().shift_seconds, requires = "alpha", hide_default_value = true)]
     shift_seconds: f64,
-    /// How many of a hundred payments are by another warehouse's customer
+    /// Percentage of payments by another warehouse's customer
     #[arg(long, value_name = "P", default_value_t = Tpcc::default().remote_percent)]
     remote_percent: f64,
-    /// Where calls come from: home, each worker or client stays at its own warehouses, as the specification has it; any,
-    /// each call is at any warehouse [default: home; with --alpha or --schedule: any]
+    /// Origin of calls: home, each worker or client stays at its own warehouses, as the specification has it;
+    /// any, each call is at any warehouse [default: home; with --alpha or --schedule: any]
     #[arg(long, value_enum, value_name = "WHERE")]
     terminals: Option<Terminals>,
-    /// Whether rows of one warehouse lie at one executor: together, or apart, so that a call has parts (the partitioned protocol)
-    /// [default: together]
+    /// Placement of one warehouse's rows: together, at one executor, or apart, so that a call has parts (the
+    /// partitioned protocol) [default: together]
     #[arg(long, value_enum, value_name = "HOW")]
     routing: Option<Rows>,
     /// Threads that ask CH-benCHmark's 22 queries on snapshots alongside the load, one after the other
@@ -206,7 +206,7 @@ pub struct TpccArguments {
     common: CommonOptions,
 }
 
-/// Where the calls of `tpcc` come from.
+/// The origin of `tpcc`'s calls.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Terminals {
     Home,

@@ -19,7 +19,7 @@ use crate::failure::{Failure, Result};
 /// Calls per group of a worker that makes its own.
 const IN_FLIGHT: usize = 32;
 
-/// How long a run is measured.
+/// Default length of the measured interval, in seconds.
 const SECONDS: f64 = 5.0;
 
 /// Worker contexts beside those of workers and callers: for checks, sessions and the like.
@@ -41,7 +41,7 @@ pub struct CommonOptions {
         help_heading = "Engine"
     )]
     pub protocol: ProtocolKind,
-    /// When a call counts as durable: none, async, group
+    /// Moment at which a call counts as durable: none, async, group
     #[arg(long, value_name = "WHEN", default_value_t = Durability::Group, help_heading = "Engine")]
     pub durability: Durability,
     /// Most transactions in a log group
@@ -53,7 +53,8 @@ pub struct CommonOptions {
     /// Workers [default: as many as there are processors]
     #[arg(long, value_name = "N", help_heading = "Engine")]
     pub threads: Option<usize>,
-    /// How the pipeline's stages are spread over threads: folded, staged, single [default: what fits the processors]
+    /// Threads of the pipeline's stages: folded, staged, single [default: the layout that fits the
+    /// processors]
     #[arg(long, value_name = "HOW", help_heading = "Engine")]
     pub stages: Option<Stages>,
     /// Threads of the input stage
@@ -71,11 +72,10 @@ pub struct CommonOptions {
     /// Variant of the serial protocol: naive, precommit, sp [default: sp]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub variant: Option<SerialVariant>,
-    /// What a call does that has met a rival's change, or its lock, before it is retried: backoff, immediate
+    /// Reaction to a conflict with a rival's change or lock, before the retry: backoff, immediate
     #[arg(long, value_name = "HOW", default_value_t = Retry::default(), help_heading = "Engine")]
     pub retry: Retry,
-    /// What a call does that meets a lock of another call's: wait, no-wait (the locking protocol)
-    /// [default: wait]
+    /// Reaction to another call's lock: wait, no-wait (the locking protocol) [default: wait]
     #[arg(long, value_name = "HOW", help_heading = "Engine")]
     pub lock_conflict: Option<LockConflict>,
     /// Longest split phase of the phased protocol, in milliseconds, fractions allowed: about this long readers of a split
@@ -102,8 +102,8 @@ pub struct CommonOptions {
     #[arg(long, value_name = "N", help_heading = "Engine")]
     pub processor: Option<usize>,
 
-    /// What the calls are; rust: procedures in Rust; sql: functions in PL/pgSQL, each call through the caller's own SQL
-    /// connection
+    /// Implementation of calls; rust: procedures in Rust; sql: functions in PL/pgSQL, each call through the
+    /// caller's own SQL connection
     #[arg(long, value_enum, default_value_t, help_heading = "Load")]
     pub interface: Interface,
     /// 0: each worker makes the calls that it runs; N: N client threads wait for their durable answers
@@ -124,16 +124,16 @@ pub struct CommonOptions {
     /// Processor time that a caller spends before each transaction, in microseconds, as TPK's simulated terminal does
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = think_range(), help_heading = "Load")]
     pub input_us: u64,
-    /// How long to measure, fractions allowed [default: 5]
+    /// Measured seconds, fractions allowed [default: 5]
     #[arg(long, value_name = "S", help_heading = "Load")]
     pub seconds: Option<f64>,
-    /// How long to run before measuring
+    /// Seconds to run before measuring
     #[arg(long, value_name = "S", default_value_t = 0.0, help_heading = "Load")]
     pub warmup: f64,
     /// End after this many calls, whatever the time
     #[arg(long, value_name = "N", conflicts_with = "seconds", help_heading = "Load")]
     pub transactions: Option<u64>,
-    /// Where randomness comes from
+    /// Seed of all random choices
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Load")]
     pub seed: u64,
 
@@ -155,7 +155,7 @@ pub struct CommonOptions {
     /// Print one JSON object on the last line of standard output
     #[arg(long, help_heading = "Output")]
     pub json: bool,
-    /// Whether the table shows the throughput over time: what the workload's own options ask for.
+    /// True if the table shows the throughput over time, which the workload's own options ask for.
     #[arg(skip)]
     pub shows_time: bool,
     /// After this many seconds, counted from the beginning of the warm-up, the load shifts for good: the workload's
@@ -169,7 +169,7 @@ pub fn think_range() -> clap::builder::RangedU64ValueParser {
     clap::value_parser!(u64).range(0..=10_000_000)
 }
 
-/// What a workload's calls are.
+/// The implementation of a workload's calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Interface {
     #[default]
@@ -210,7 +210,7 @@ fn parse_limit(text: &str) -> std::result::Result<Limit, String> {
 }
 
 impl CommonOptions {
-    /// Whether there is a log to recover from.
+    /// Returns true if there is a log to recover from.
     pub fn is_durable(&self) -> bool {
         self.durability != Durability::None
     }

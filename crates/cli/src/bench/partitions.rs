@@ -13,12 +13,13 @@ pub struct PartitionArguments {
     /// Boundaries between executors (the partitioned protocol): moving until the load is even, or fixed [default: moving]
     #[arg(long, value_enum, value_name = "HOW", help_heading = "Engine")]
     pub boundaries: Option<Boundaries>,
-    /// How actions of transactions over several executors run (the partitioned protocol): auto, parallel, serial [default: auto]
+    /// Order of a transaction's actions over several executors (the partitioned protocol): auto, parallel,
+    /// serial [default: auto]
     #[arg(long, value_name = "HOW", help_heading = "Engine")]
     pub plan: Option<Plan>,
 }
 
-/// Whether the resource manager moves ranges between executors.
+/// The boundaries between executors' ranges, which the resource manager may move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Boundaries {
     Moving,
@@ -59,12 +60,12 @@ pub fn partitions(all: &[Partition]) -> Value {
     all.iter().map(one).collect::<Vec<_>>().into()
 }
 
-/// How many transactions over several executors ran with each plan.
+/// Number of transactions over several executors with each plan.
 pub fn plans(statistics: &Statistics) -> Value {
     json!({ "parallel": statistics.went_parallel, "serial": statistics.went_serial })
 }
 
-/// How the rows of a workload's tables are divided among executors.
+/// The division of a workload's rows among executors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Rows {
     /// Related rows share an executor: most transactions need one.

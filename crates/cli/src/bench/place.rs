@@ -17,7 +17,7 @@ use crate::recovering;
 /// `f_type` of file systems that live in memory: tmpfs and ramfs.
 const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58F6];
 
-/// Where the database is, and its log if that is elsewhere.
+/// The directory of the database, and of its log if that is elsewhere.
 pub struct Place {
     home: Home,
     log: Option<Home>,
@@ -65,7 +65,8 @@ impl Place {
         })
     }
 
-    /// Where the database is, and its log if that is elsewhere; nothing, if it is in memory.
+    /// The directory of the database, and of its log if that is elsewhere. `None` if the database is in
+    /// memory.
     pub fn directories(&self) -> Option<(&Path, Option<&Path>)> {
         Some((self.home.directory()?, self.log.as_ref().and_then(Home::directory)))
     }
@@ -123,7 +124,7 @@ impl Home {
 struct Janitor(Child);
 
 impl Janitor {
-    /// Where there is no shell, the directory is removed only when the process ends by itself.
+    /// Starts the process. Without a shell, the directory is removed only if this process ends normally.
     fn of(directory: &Path) -> Option<Janitor> {
         let mut shell = Command::new("sh");
         shell.args(["-c", "trap '' HUP INT TERM; cat >/dev/null; rm -rf -- \"$1\"", "sh"]).arg(directory);

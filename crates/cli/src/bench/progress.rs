@@ -39,7 +39,7 @@ impl Progress {
         self.bar.set_message("running");
     }
 
-    /// How far the run is.
+    /// Shows the progress of the run.
     pub fn tick(&self, tick: Tick) {
         if self.bar.is_hidden() {
             return;

@@ -27,42 +27,43 @@ use crate::output;
 
 /// Everything that a benchmark has found out.
 pub struct Findings<'a> {
-    /// What was run.
+    /// The plan of the run.
     pub plan: &'a Plan,
-    /// As which settings of the driver.
+    /// The settings that the driver used.
     pub settings: Settings,
-    /// Where the database was, in words.
+    /// The place of the database, in words.
     pub place: String,
-    /// What was measured.
+    /// The driver's measurements.
     pub report: Report,
     /// The first thing that is wrong, if any.
     pub check: std::result::Result<(), String>,
-    /// How long loading took.
+    /// Time of loading.
     pub load_time: Duration,
-    /// What recovery found, if there was one.
+    /// Recovery's report, if there was a recovery.
     pub recovery: Option<Recovery>,
-    /// How the protocol's phases went, if it has any.
+    /// Statistics of the protocol's phases, if it has any.
     pub phases: Option<PhaseReport>,
-    /// What was made of checkpoints, if there is a log to shorten.
+    /// State of the checkpoints, if there is a log to shorten.
     pub checkpoints: Option<CheckpointStatus>,
     /// The most that log and checkpoints have taken of the disk, if they are on one.
     pub disk: Option<Peak>,
-    /// What the schedule knew at the end, if it is one that learns.
+    /// Final state of the schedule, if it is one that learns.
     pub schedule: Option<ScheduleReport>,
     /// The limit on calls in flight that the engine found, if it was asked to.
     pub max_in_flight: Option<usize>,
-    /// What analysts asked alongside the run, if there were any.
+    /// Results of the analysts alongside the run, if there were any.
     pub analysis: Option<Analysis>,
-    /// What the audits beside the run found, if the workload has any.
+    /// Results of the audits alongside the run, if the workload has any.
     pub audits: Option<Audits>,
-    /// What each executor owned at the end, if the protocol has any.
+    /// Each executor's partition at the end, if the protocol has executors.
     pub partitions: Vec<Partition>,
-    /// What each table took of memory at the end.
+    /// Memory of each table at the end.
     pub memory: Vec<(String, TableMemory)>,
 }
 
 impl Findings<'_> {
-    /// Whether transactions had to be held back to meet the mean response time that was asked for, if one was.
+    /// Returns true if transactions had to be delayed to meet the requested mean response time. `None` if
+    /// none was requested.
     pub fn is_throttled(&self) -> Option<bool> {
         self.plan.options.target_mean_ms.map(|_| self.settings.rate.is_some())
     }
@@ -215,7 +216,7 @@ fn check_recovered(
     Ok(Some((recovery, again.map_err(|wrong| format!("after recovery: {wrong}")))))
 }
 
-/// What each table takes of memory.
+/// Memory of each table.
 fn memory_of_tables(db: &Database) -> Vec<(String, TableMemory)> {
     db.tables().iter().map(|table| (table.name().to_owned(), table.memory())).collect()
 }

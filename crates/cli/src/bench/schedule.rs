@@ -7,15 +7,16 @@ use serde_json::Value;
 
 use crate::failure::{Failure, Result};
 
-/// Which queue a call goes to, which threads make the calls, and what is learned from them.
+/// Options of the schedule: the queue of a call, the threads that make the calls, and what the schedule
+/// learns from them.
 #[derive(Args, Clone, Debug)]
 pub struct ScheduleArguments {
-    /// Which worker's queue a call goes to: random, partition (by a key), predict (to probable rivals) [default:
-    /// random]
+    /// Choice of the worker queue for a call: random, partition (by a key), predict (to probable rivals)
+    /// [default: random]
     #[arg(long, value_name = "NAME", help_heading = "Schedule")]
     schedule: Option<ScheduleKind>,
-    /// How predict weighs what it knows: {count|fraction}-{max|sum}-{canonical|literal}-{single|all}
-    /// [default: count-max-canonical-single]
+    /// Weights of predict: {count|fraction}-{max|sum}-{canonical|literal}-{single|all} [default:
+    /// count-max-canonical-single]
     #[arg(long, value_name = "NAME", help_heading = "Schedule")]
     pub policy: Option<Policy>,
     /// The column by whose value partition places calls: its name, or TABLE.COLUMN [default: the workload's, if it has
@@ -25,14 +26,14 @@ pub struct ScheduleArguments {
     /// Threads that make and place the calls [default: 1 where a --schedule is given, else none: see --clients]
     #[arg(long, value_name = "N", help_heading = "Schedule")]
     pub generators: Option<usize>,
-    /// How long predict places calls at random at first, to see what conflicts; outside of the measured time [default:
-    /// 5]
+    /// Seconds in which predict places calls at random at first, to observe conflicts; before the measured
+    /// interval [default: 5]
     #[arg(long, value_name = "S", help_heading = "Schedule")]
     pub history_seconds: Option<f64>,
-    /// How long predict uses what it has learned at least, before it is replaced [default: 30]
+    /// Least number of seconds before predict replaces what it has learned [default: 30]
     #[arg(long, value_name = "S", help_heading = "Schedule")]
     pub history_renewal_seconds: Option<f64>,
-    /// When predict forgets where references were placed: stable, direct, off [default: stable]
+    /// Times at which predict forgets where references were placed: stable, direct, off [default: stable]
     #[arg(long, value_name = "WHEN", help_heading = "Schedule")]
     pub state_prune: Option<StatePrune>,
     /// The memory that predict takes, in MiB [default: 32]
@@ -45,8 +46,8 @@ pub struct ScheduleArguments {
 
 /// The default of `--history-seconds`.
 const HISTORY_SECONDS: f64 = 5.0;
-/// How late the History may be complete: the engine reads the clock ten times a second, both for the first call and for
-/// the end of the History.
+/// Delay after which the History is certainly complete: the engine reads the clock ten times a second, both
+/// for the first call and for the end of the History.
 const LATE_SECONDS: f64 = 0.3;
 
 impl ScheduleArguments {
@@ -55,7 +56,7 @@ impl ScheduleArguments {
         self.schedule.unwrap_or_default()
     }
 
-    /// Whether `--schedule` was given, even if it names the default.
+    /// Returns true if `--schedule` was given, even if it names the default.
     pub fn is_given(&self) -> bool {
         self.schedule.is_some()
     }
@@ -66,7 +67,7 @@ impl ScheduleArguments {
         self.generators.or(self.is_given().then_some(1))
     }
 
-    /// Whether generators were asked for.
+    /// Returns true if `--generators` was given.
     pub fn has_generators(&self) -> bool {
         self.generators.is_some()
     }
@@ -115,7 +116,7 @@ impl ScheduleArguments {
         }
     }
 
-    /// How long calls are placed at random at the start, in seconds.
+    /// Length of the random placement at the start, in seconds.
     pub fn history(&self) -> f64 {
         match self.kind() {
             ScheduleKind::Predict => self.history_seconds.unwrap_or(HISTORY_SECONDS),
@@ -123,7 +124,7 @@ impl ScheduleArguments {
         }
     }
 
-    /// How long to run before the measured interval, in seconds, so that the policy is in effect throughout it.
+    /// Seconds to run before the measured interval, so that the policy is in effect throughout it.
     pub fn settling(&self) -> f64 {
         match self.kind() {
             ScheduleKind::Predict => self.history() + LATE_SECONDS,

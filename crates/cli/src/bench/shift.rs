@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::format::rate;
 use super::run::Findings;
 
-/// How long the engine has to follow the load, in seconds.
+/// Time in which the engine must have adapted to the shifted load, in seconds.
 const FOLLOWS_WITHIN: f64 = 2.0;
 /// Length of a step of the throughput over time, in seconds.
 const TENTH: f64 = 0.1;
@@ -44,7 +44,7 @@ impl Parts {
         })
     }
 
-    /// What is left, of what was before.
+    /// Throughput after the shift, as a share of the one before.
     fn returned(self) -> f64 {
         if self.before > 0.0 { self.after / self.before } else { 0.0 }
     }

@@ -6,7 +6,7 @@ use heddledb::{DataType, Database, SplitOperation, Table, Value, ValueRef};
 
 use crate::failure::{Failure, Result};
 
-/// How a label is written.
+/// Form of a label.
 const FORM: &str = "TABLE.COLUMN:KEY:OPERATION, for example incr1.value:1:add";
 
 /// A label as it was written: the table is not known yet.

@@ -59,7 +59,7 @@ impl SqlInterface {
         Ok(Some(SqlInterface { sql, calls: functions.calls.into() }))
     }
 
-    /// What the driver connects by.
+    /// The interface through which the driver connects.
     pub fn as_interface(&self) -> &dyn Connects {
         self
     }
@@ -79,7 +79,7 @@ impl Connects for SqlInterface {
     }
 }
 
-/// What ends the run.
+/// Makes an error of the statement that ends the run.
 fn unusable(error: SqlError) -> Error {
     Error::Unusable(match error.context() {
         Some(context) => format!("{}: {} ({context})", error.state().as_str(), error.message()),

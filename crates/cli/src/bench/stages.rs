@@ -10,7 +10,7 @@ pub struct Stage {
     pub name: &'static str,
     /// Its threads' working time as a share of the interval; several threads may add up to more than 1.
     pub busy: f64,
-    /// The same in seconds.
+    /// Busy time in seconds.
     pub seconds: f64,
     /// Calls per batch dequeued by it; `None` for the first stage, and where there was no batch.
     pub handover_mean: Option<f64>,

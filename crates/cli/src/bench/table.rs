@@ -268,7 +268,7 @@ fn transactions(report: &Report) -> Option<Table> {
     Some(table)
 }
 
-/// What the executing threads were at, if that was sampled.
+/// Activity of the executing threads, if it was sampled.
 fn time_shares(report: &Report) -> Option<Table> {
     let time = report.statistics.time;
     if time.total() == 0 {
@@ -283,7 +283,7 @@ fn time_shares(report: &Report) -> Option<Table> {
     Some(table)
 }
 
-/// How busy each stage was, and how many calls a batch had.
+/// Busy time of each stage, and the mean number of calls in a batch.
 fn stage_table(findings: &Findings<'_>) -> Option<Table> {
     let stages = stages(findings);
     if stages.iter().all(|stage| stage.busy == 0.0) {

@@ -36,7 +36,7 @@ pub struct Found {
     pub marks: u64,
 }
 
-/// What one trial measured.
+/// Results of one trial.
 #[derive(Clone, Copy)]
 struct Trial {
     throughput: f64,

@@ -20,7 +20,7 @@ const POINTS_MAX: usize = 8_000;
 /// Threads that are named beside the picture at most.
 const NAMED_MAX: usize = 24;
 const SIZE: (u32, u32) = (1_120, 620);
-/// What is left for their names.
+/// Width that is left for the names.
 const NAMES_WIDTH: u32 = 130;
 /// So few records leave room for larger points.
 const FEW_RECORDS: usize = 60;

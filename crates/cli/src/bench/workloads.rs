@@ -99,7 +99,7 @@ pub struct DebitCreditArguments {
     /// Accounts of each branch [default: 100000]
     #[arg(long, value_name = "N")]
     accounts_per_branch: Option<u32>,
-    /// How many of a hundred calls give a wrong access code, and fail
+    /// Percentage of calls that give a wrong access code, and fail
     #[arg(long, value_name = "P", default_value_t = 0.0)]
     bad_percent: f64,
     /// A known benchmark; tpk: 15 branches, 150 tellers, 15,000 accounts, groups of at most 200 or 5 ms; tpc-b: its
@@ -131,7 +131,7 @@ enum Configuration {
 }
 
 impl Configuration {
-    /// What it means; what was given by hand stays.
+    /// Applies the configuration, except to options that were given by hand.
     fn apply(self, options: &mut CommonOptions) -> Result {
         match self {
             Configuration::A => {
@@ -161,7 +161,7 @@ impl Configuration {
     }
 }
 
-/// As often TPK's checkpointer wrote its copy.
+/// Number of transactions between two copies that TPK's checkpointer wrote.
 const TPK_CHECKPOINT_TRANSACTIONS: u64 = 10_000;
 
 /// Group limits of the preset: its largest group in configuration B, and a time to match today's disks.
@@ -174,7 +174,7 @@ pub struct ProbeArguments {
     /// Records of 64 bytes
     #[arg(long, value_name = "N", default_value_t = Probe::default().records)]
     records: u32,
-    /// How many of a hundred transactions update all that they probe
+    /// Percentage of transactions that update all that they probe
     #[arg(long, value_name = "P", default_value_t = Probe::default().update_percent)]
     update_percent: f64,
     /// Clients call through the queue instead of running closures on their own threads
@@ -190,14 +190,14 @@ pub struct FlightsArguments {
     /// The file of flights, gzip or plain CSV; - is standard input
     #[arg(long, value_name = "FILE")]
     input: PathBuf,
-    /// Where airlines.csv, airports.csv and planes.csv are [default: beside the input]
+    /// Directory of airlines.csv, airports.csv and planes.csv [default: beside the input]
     #[arg(long, value_name = "DIR")]
     reference: Option<PathBuf>,
     #[command(flatten)]
     common: CommonOptions,
 }
 
-/// What to run.
+/// A run: its workload, options and contender.
 pub struct Plan {
     /// The workload with its settings.
     pub workload: Box<dyn Workload>,
@@ -205,11 +205,11 @@ pub struct Plan {
     pub options: CommonOptions,
     /// The source of calls, and its settings.
     pub path: CallPath,
-    /// What does the calls instead of the engine.
+    /// The contender that executes the calls instead of the engine.
     pub contender: Option<Box<dyn Contender>>,
-    /// How many threads ask queries alongside the load.
+    /// Number of threads that ask queries alongside the load.
     pub analysts: usize,
-    /// What of the workload's options only the command line knows: names of sizes and layouts.
+    /// Options of the workload that only the command line knows: names of sizes and layouts.
     pub names: Vec<(&'static str, Option<String>)>,
 }
 
@@ -219,7 +219,7 @@ impl Plan {
         Plan { workload: Box::new(workload), options, path, contender: None, analysts: 0, names: Vec::new() }
     }
 
-    /// What isolates the calls: a protocol, or the contender's way.
+    /// The protocol or contender that isolates the calls.
     pub fn protocol(&self) -> &'static str {
         self.contender.as_ref().map_or_else(|| self.options.protocol.name(), |contender| contender.name())
     }

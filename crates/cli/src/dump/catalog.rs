@@ -296,7 +296,7 @@ fn identity(connection: &mut Connection, oid: &str, table: &str, column: &str, k
     })
 }
 
-/// Which columns own sequences, apart from identity columns.
+/// Writes which columns own sequences, apart from identity columns.
 fn owners(connection: &mut Connection, script: &mut Script) -> Result {
     let query = format!(
         "select n.nspname, c.relname, tn.nspname, t.relname, a.attname
@@ -319,7 +319,7 @@ fn owners(connection: &mut Connection, script: &mut Script) -> Result {
     Ok(())
 }
 
-/// Where sequences stand.
+/// Writes the current values of sequences.
 fn positions(connection: &mut Connection, script: &mut Script) -> Result {
     let query = format!(
         "select n.nspname, c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace

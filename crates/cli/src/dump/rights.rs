@@ -8,7 +8,7 @@ use heddle_sql::Connection;
 use crate::dump::catalog::{FIRST_OID, OURS, Script, lines, literal, quoted};
 use crate::failure::Result;
 
-/// What is granted on the schema `public` of every new database.
+/// Privileges on the schema `public` of every new database.
 const PUBLIC_SCHEMA: &str = "pg_database_owner=UC/pg_database_owner\n=U/pg_database_owner";
 
 /// Roles with their passwords' verifiers, memberships and settings.
@@ -64,9 +64,9 @@ pub(super) fn roles(connection: &mut Connection, script: &mut Script) -> Result 
 
 /// An object that has an owner and privileges: its kind and name as statements say them.
 struct Object {
-    /// As ALTER … OWNER TO says it.
+    /// The kind as ALTER … OWNER TO spells it.
     kind: String,
-    /// As GRANT says it.
+    /// The kind as GRANT spells it.
     granted_as: &'static str,
     name: String,
     /// Its owner, quoted; none: the superuser that every database has.

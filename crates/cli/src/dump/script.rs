@@ -15,7 +15,8 @@ use crate::dump::catalog::{self, Script};
 use crate::failure::{Failure, Result};
 use crate::output;
 
-/// What the script says first. An empty search path has every name looked up where the script says.
+/// Head of the script. With its empty search path, every name is looked up in the schema that the script
+/// writes.
 const HEAD: &str = "\
 -- A HeddleDB database.
 
@@ -81,10 +82,10 @@ fn reported(error: SqlError) -> Failure {
     Failure::Failed(error.to_string())
 }
 
-/// Where the script goes.
+/// Destination of the script.
 struct Output<W> {
     to: W,
-    /// Why nothing more can be written.
+    /// The error after which nothing can be written.
     failure: Option<io::Error>,
 }
 

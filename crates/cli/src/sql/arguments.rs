@@ -16,7 +16,7 @@ pub struct Parsed {
     pub arguments: Vec<String>,
     /// All behind the name, as it stands.
     pub whole: String,
-    /// Where the line goes on behind the command.
+    /// Position in the line behind the command.
     pub end: usize,
 }
 
@@ -95,7 +95,7 @@ impl Reader<'_> {
         self.at += letter.len_utf8();
     }
 
-    /// What stands between single quotes.
+    /// Adds the text between single quotes.
     fn quoted(&mut self, argument: &mut String) {
         self.at += 1;
         while let Some(letter) = self.rest().chars().next() {
@@ -123,7 +123,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What a program of the system's wrote, without the last end of line.
+    /// Adds the output of a program of the operating system, without its last end of line.
     fn output_of_program(&mut self, argument: &mut String) {
         let inner = &self.rest()[1..];
         let length = inner.find('`').unwrap_or(inner.len());

@@ -10,7 +10,7 @@ use crate::sql::print::{Expanded, Rows};
 use crate::sql::shell::Shell;
 use crate::sql::target::Target;
 
-/// How often a pause looks whether Ctrl-C was pressed.
+/// Interval between two checks for Ctrl-C during a pause.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The editor where the environment names none, as psql has it.
@@ -47,13 +47,13 @@ pub fn run(shell: &mut Shell, name: &str, arguments: &[String]) -> Result<bool> 
     Ok(true)
 }
 
-/// What was typed, or the last statement.
+/// The typed text, or the last statement.
 fn shown(shell: &Shell) -> String {
     let typed = &shell.input.buffer;
     if typed.trim().is_empty() { shell.previous.clone() } else { typed.clone() }
 }
 
-/// The same, to be run: nothing is typed any more.
+/// Returns the same text to be executed, and clears the input. `None` if it is empty.
 fn take(shell: &mut Shell) -> Option<String> {
     let text = shown(shell);
     shell.input.clear();

@@ -5,9 +5,9 @@ use crate::sql::variables::truth;
 /// One `\if` that is open.
 #[derive(Clone, Copy, Debug)]
 struct Branch {
-    /// Whether the present part runs.
+    /// True if the present part is executed.
     runs: bool,
-    /// Whether a part has run, or none may: what is around does not run.
+    /// True if a part was executed, or none may be because the surrounding part is skipped.
     is_done: bool,
     has_else: bool,
 }
@@ -17,12 +17,12 @@ struct Branch {
 pub struct Conditions(Vec<Branch>);
 
 impl Conditions {
-    /// Whether what comes now runs.
+    /// Returns true if the lines that follow are executed.
     pub fn runs(&self) -> bool {
         self.0.last().is_none_or(|branch| branch.runs)
     }
 
-    /// Whether every condition has ended.
+    /// Returns true if every condition has ended.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -70,7 +70,7 @@ fn value(name: &str, argument: Option<&String>) -> Result<bool, String> {
 mod tests {
     use super::*;
 
-    /// Which of the numbers between the commands run.
+    /// The numbers between the commands that are executed.
     fn run(script: &[&str]) -> Vec<String> {
         let (mut conditions, mut ran) = (Conditions::default(), Vec::new());
         for line in script {

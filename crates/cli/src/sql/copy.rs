@@ -13,7 +13,7 @@ use crate::sql::meta::refuse;
 use crate::sql::shell::Shell;
 use crate::sql::target::Target;
 
-/// What the command says.
+/// A parsed `\copy`.
 #[derive(Debug, PartialEq, Eq)]
 struct Copy {
     /// A table with its columns, or a query in parentheses: as COPY takes it.
@@ -90,7 +90,7 @@ fn copy_out(shell: &mut Shell, place: &Place, statement: &str) -> Result {
     Ok(())
 }
 
-/// What a program of the system's writes.
+/// The output of a program of the operating system.
 fn output_of(program: &str) -> std::result::Result<Vec<u8>, String> {
     let output = Command::new("sh").arg("-c").arg(program).stderr(Stdio::inherit()).output();
     let output = output.map_err(|error| format!("{program}: {error}"))?;
@@ -115,14 +115,15 @@ fn parse(text: &str) -> std::result::Result<Copy, String> {
     Ok(Copy { what, is_from, place, options: options.trim().to_owned() })
 }
 
-/// What stands behind a word that a text begins with.
+/// The rest of a text behind its first word, if that is `word`.
 fn keyword<'t>(text: &'t str, word: &str) -> Option<&'t str> {
     let head = text.get(..word.len()).filter(|head| head.eq_ignore_ascii_case(word))?;
     let behind = &text[head.len()..];
     behind.starts_with(|letter: char| letter.is_whitespace() || letter == '\'').then(|| behind.trim_start())
 }
 
-/// Where a table with its columns, or a query in parentheses, ends: before FROM or TO outside of parentheses and quotes.
+/// The end of the table with its columns, or of the query in parentheses: before FROM or TO outside of
+/// parentheses and quotes.
 fn end_of_what(text: &str) -> Option<usize> {
     let (mut depth, mut quote) = (0_u32, None);
     let mut is_at_word = false;

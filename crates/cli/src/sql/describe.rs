@@ -96,7 +96,7 @@ fn texts(shell: &mut Shell, query: &str) -> Result<Vec<String>> {
     Ok(shell.rows(result)?.rows.into_iter().flatten().flatten().collect())
 }
 
-/// What refers to a relation, its triggers, and, if more is wanted, its comments and size.
+/// Appends the references to a relation, its triggers, and, if more is wanted, its comments and size.
 fn more(shell: &mut Shell, found: &RelationDescription, is_verbose: bool, text: &mut String) -> Result {
     let relation = &found.relation;
     let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));

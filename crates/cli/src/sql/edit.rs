@@ -123,7 +123,7 @@ impl Completer for Words {
     }
 }
 
-/// Where the last word of a line begins, and what it could become.
+/// The position of the last word of a line, and the completions of that word.
 fn completions(names: &[String], line: &str) -> (usize, Vec<String>) {
     let is_end = |letter: char| !(letter.is_alphanumeric() || letter == '_' || letter == '.');
     let start =

@@ -2,10 +2,10 @@
 
 use unicode_width::UnicodeWidthChar;
 
-/// How much of a line is shown, in columns.
+/// Columns of a line that are shown.
 const SHOWN: usize = 60;
 
-/// How far the mark stays from where the line is cut behind it.
+/// Least distance of the mark from the place behind it at which the line is cut.
 const RIGHT_MIN: usize = 10;
 
 /// The line that a position (in letters, from 1 on) is in, and the mark; each begins a line. Empty: the position is outside.
@@ -58,7 +58,7 @@ mod tests {
         assert_eq!(excerpt("\tx", 2), "\nLINE 1:  x\n         ^");
     }
 
-    /// What psql shows of the same errors.
+    /// Tests that excerpts are those that psql shows of the same errors.
     #[test]
     fn long_lines_are_cut_as_psql_cuts_them() {
         let long = "a".repeat(100);

@@ -8,10 +8,10 @@ use crate::output;
 use crate::sql::shell::Shell;
 use crate::transfer::sql_table::{self, Sink};
 
-/// How many rejected rows are reported one by one.
+/// Most rejected rows that are reported one by one.
 const REPORTED_MAX: u64 = 20;
 
-/// What came of it.
+/// The outcome of an import.
 #[derive(Debug, Default)]
 pub struct Imported {
     pub rows: u64,

@@ -8,7 +8,7 @@ use crate::sql::lexer::{Event, Lexer};
 use crate::sql::shell::Shell;
 use crate::sql::{arguments, meta};
 
-/// What has been typed and not run yet.
+/// Typed text that was not executed yet.
 #[derive(Debug, Default)]
 pub struct Input {
     lexer: Lexer,
@@ -24,17 +24,17 @@ struct Copying {
 }
 
 impl Input {
-    /// Whether nothing has been typed of a statement.
+    /// Returns true if no part of a statement was typed yet.
     pub fn is_empty(&self) -> bool {
         self.buffer.trim().is_empty() && self.copying.is_none()
     }
 
-    /// Whether lines are data of a COPY.
+    /// Returns true if lines are data of a COPY.
     pub fn is_copying(&self) -> bool {
         self.copying.is_some()
     }
 
-    /// What is open, for a prompt; none: nothing has been typed.
+    /// The sign of the open construct, for a prompt; `None` if nothing was typed.
     pub fn mark(&self) -> Option<char> {
         let mark = self.lexer.mark();
         (!self.is_empty() || mark != '-').then_some(mark)
@@ -46,7 +46,7 @@ impl Input {
     }
 }
 
-/// What a line alone is in psql, typed where no statement has begun.
+/// A word that is a command of psql where no statement has begun.
 enum Word {
     Help,
     Quit,
@@ -207,7 +207,7 @@ impl Shell {
     }
 }
 
-/// Whether a statement is a COPY … FROM STDIN.
+/// Returns true if a statement is a COPY … FROM STDIN.
 fn is_copy_from_stdin(statement: &str) -> bool {
     let words: Vec<String> = statement
         .split(|character: char| character.is_whitespace() || "();".contains(character))

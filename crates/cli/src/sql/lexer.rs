@@ -8,10 +8,10 @@
 
 use crate::sql::variables::Variables;
 
-/// How often variables are replaced in one line: one whose value names itself never ends otherwise.
+/// Most replacements of variables in one line: a variable whose value names itself would never end otherwise.
 const REPLACEMENTS_MAX: usize = 1_000;
 
-/// What ended a look at a line.
+/// The event that ended a scan of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The buffer holds a statement, with its semicolon.
@@ -22,7 +22,7 @@ pub enum Event {
     EndOfLine,
 }
 
-/// What the next letter is inside of.
+/// The construct that contains the next letter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum Place {
     #[default]
@@ -37,7 +37,7 @@ enum Place {
     Dollar(String),
 }
 
-/// What is open at the end of what was looked at.
+/// The lexer's state at the end of the scanned text: the constructs that are open.
 #[derive(Clone, Debug, Default)]
 pub struct Lexer {
     place: Place,

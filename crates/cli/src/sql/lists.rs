@@ -4,10 +4,10 @@ use crate::sql::variables::literal;
 
 /// A list.
 pub struct List {
-    /// What it is of, in the plural.
+    /// The listed kind of objects, in the plural.
     pub title: &'static str,
     pub query: String,
-    /// Whether an empty one is shown as a table.
+    /// True if an empty list is shown as a table.
     pub shows_empty: bool,
 }
 

@@ -56,7 +56,7 @@ const SQL_HELP: &str = "\
 The SQL is PostgreSQL 15's: docs/sql.md of the sources says what is there and what is refused, and
 https://www.postgresql.org/docs/15/sql-commands.html describes each statement.";
 
-/// Whether a line is a command that begins with a dot.
+/// Returns true if a line is a command that begins with a dot.
 pub fn is_dot_command(line: &str) -> bool {
     let mut letters = line.chars();
     letters.next() == Some('.') && letters.next().is_some_and(|letter| letter.is_ascii_alphabetic())

@@ -59,7 +59,7 @@ pub struct Arguments {
     /// Run the statements of this file, after those of -c
     #[arg(short = 'f', long = "file", value_name = "FILE")]
     file: Option<PathBuf>,
-    /// How results are printed
+    /// Format of the results
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
     /// Go on after an error; the exit code is 1 all the same
@@ -68,7 +68,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Whether statements are typed.
+    /// Returns true if statements are typed.
     fn is_interactive(&self) -> bool {
         self.commands.is_empty() && self.file.is_none() && std::io::stdin().is_terminal()
     }

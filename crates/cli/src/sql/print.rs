@@ -42,22 +42,23 @@ impl Format {
     }
 }
 
-/// Whether each row stands by itself.
+/// The expanded display: each row is a table of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Expanded {
     #[default]
     Off,
     On,
-    /// Where a table would be wider than the terminal.
+    /// Expanded if a table would be wider than the terminal.
     Auto,
 }
 
-/// How results are printed: `\pset`.
+/// Settings of the display of results: `\pset`.
 #[derive(Clone, Debug)]
 pub struct Display {
     pub format: Format,
     pub expanded: Expanded,
-    /// What stands for NULL, where it is text: not an empty one, which is a value.
+    /// The text that is printed for NULL, in formats of text; an empty text is printed as it is, since it is
+    /// a value.
     pub null: String,
     /// 0: blanks between columns, 1: rules, 2: a frame, too.
     pub border: u8,
@@ -88,7 +89,7 @@ impl Display {
 /// Rows with their columns' names; NULL is none.
 pub struct Rows {
     pub names: Vec<String>,
-    /// Which columns are aligned to the right, and which are numbers and truth values in JSON.
+    /// Flags of the columns that are aligned to the right, and are numbers and truth values in JSON.
     pub numbers: Vec<bool>,
     pub rows: Vec<Vec<Option<String>>>,
 }

@@ -61,7 +61,7 @@ pub fn run(shell: &mut Shell, name: &str, arguments: &[String]) -> Result<bool> 
     Ok(true)
 }
 
-/// What a switch is set to; without a word it turns.
+/// The new value of a switch; without a word the switch is toggled.
 fn switched(is_on: bool, to: &str) -> bool {
     truth(to).unwrap_or(!is_on)
 }

@@ -27,15 +27,15 @@ pub struct Shell {
     pub connection: Connection,
     pub display: Display,
     pub timing: bool,
-    /// Whether it is interactive.
+    /// True if the shell is interactive.
     pub interactive: bool,
     pub variables: Variables,
     pub conditions: Conditions,
-    /// What was typed and has not ended yet.
+    /// Typed text that has not ended yet.
     pub input: Input,
     /// The last statement that was run, for commands that repeat it.
     pub previous: String,
-    /// Where results go: `\o`.
+    /// Destination of results: `\o`.
     pub target: Target,
     /// The directory of the database.
     pub directory: PathBuf,
@@ -74,7 +74,7 @@ impl Shell {
         }
     }
 
-    /// Whether nothing more is run.
+    /// Returns true if no more commands are executed.
     pub fn has_ended(&self) -> bool {
         self.ended
     }
@@ -83,12 +83,13 @@ impl Shell {
         self.ended = true;
     }
 
-    /// Whether Ctrl-C was pressed since the last time that a line was asked for. Relaxed: nothing else is read on the strength of it.
+    /// Returns true if Ctrl-C was pressed since the last time that a line was asked for. Relaxed: nothing
+    /// else is read on the strength of it.
     pub fn is_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)
     }
 
-    /// What the process ends with.
+    /// The result with which the process ends.
     pub fn outcome(&self) -> Result {
         if self.failed && !self.interactive {
             Err(Failure::Failed("a statement failed".to_string()))
@@ -119,7 +120,8 @@ impl Shell {
         }
     }
 
-    /// The same for a COPY … FROM STDIN, with its data.
+    /// Executes a COPY … FROM STDIN with its data; results and errors are shown as those of
+    /// [`execute`](Shell::execute).
     pub fn execute_copy(&mut self, text: &str, data: &[u8]) -> Result {
         let start = Instant::now();
         let outcome = self.connection.copy_from(text, data);
@@ -262,7 +264,7 @@ impl Shell {
         self.target.print_long(text, self.interactive && self.display.pager)
     }
 
-    /// What the shell asks with, as psql does: what is open stands before the sign.
+    /// The shell's prompt, as in psql: the sign of what is open precedes the prompt's last character.
     pub fn prompt(&self) -> String {
         if self.input.is_copying() {
             return ">> ".to_string();
@@ -285,12 +287,12 @@ fn time(start: Instant) -> String {
     format!("Time: {:.3} ms", start.elapsed().as_secs_f64() * 1e3)
 }
 
-/// How many rows a statement returned or changed: the last word of its tag.
+/// The number of rows that a statement returned or changed: the last word of its tag.
 fn row_count(result: &StatementResult) -> u64 {
     result.tag.rsplit(' ').next().and_then(|count| count.parse().ok()).unwrap_or(result.rows.len() as u64)
 }
 
-/// How wide the terminal is.
+/// The width of the terminal in columns.
 fn columns() -> usize {
     let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
     size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(80)

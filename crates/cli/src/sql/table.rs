@@ -12,7 +12,7 @@ pub struct Table<'r> {
     pub display: &'r Display,
 }
 
-/// What stands between columns and at the edges: left, between, right; and of rules.
+/// Lines at the edges and between columns: left, between, right; and those of rules.
 struct Border {
     edges: [&'static str; 3],
     rules: [&'static str; 3],
@@ -46,7 +46,7 @@ impl Table<'_> {
         widths
     }
 
-    /// How wide the table is.
+    /// The width of the table.
     pub fn width(&self) -> usize {
         let widths = self.widths();
         widths.iter().sum::<usize>() + 3 * widths.len()
@@ -180,7 +180,7 @@ mod tests {
 
     const ROW: &[&[Option<&str>]] = &[&[Some("1"), None, Some("a\nb")]];
 
-    /// What psql 15 draws.
+    /// Tests that borders are the ones that psql 15 draws.
     #[test]
     fn borders_are_drawn_as_psql_draws_them() {
         assert_eq!(drawn(ROW, |_| ()), " y | n | m \n---+---+---\n 1 |   | a+\n   |   | b\n(1 row)\n");

@@ -10,7 +10,7 @@ use crate::output;
 /// From how many lines on a result goes through a pager, on a terminal.
 const PAGER_LINES_MIN: usize = 60;
 
-/// Where results go.
+/// The destination of results.
 #[derive(Debug)]
 pub enum Target {
     Terminal,

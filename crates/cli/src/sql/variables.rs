@@ -22,7 +22,7 @@ impl Variables {
         self.0.remove(name);
     }
 
-    /// Whether a variable says yes.
+    /// Returns true if a variable's value means yes.
     pub fn is_on(&self, name: &str) -> bool {
         self.get(name).and_then(truth).unwrap_or(false)
     }
@@ -60,7 +60,7 @@ fn name_length(text: &str) -> usize {
     text.find(|letter: char| !(letter.is_alphanumeric() || letter == '_')).unwrap_or(text.len())
 }
 
-/// Whether a name can be a variable's.
+/// Returns true if a name is valid for a variable.
 pub fn is_name(name: &str) -> bool {
     !name.is_empty() && name_length(name) == name.len()
 }
@@ -80,7 +80,7 @@ pub fn identifier(value: &str) -> String {
     format!("\"{}\"", value.replace('"', "\"\""))
 }
 
-/// What a word says that stands for yes or no: any beginning that is unambiguous, as in psql.
+/// The truth value that a word means: any unambiguous beginning of one, as in psql.
 pub fn truth(word: &str) -> Option<bool> {
     let word = word.to_lowercase();
     let begins = |whole: &str, least: usize| word.len() >= least && whole.starts_with(&word);

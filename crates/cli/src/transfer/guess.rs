@@ -6,10 +6,10 @@ use std::io::{self, Cursor, Read};
 
 use heddledb_transfer::csv::{Dialect, fields};
 
-/// How much of an input is looked at.
+/// Length of the sample of an input.
 const SAMPLE_BYTES: u64 = 64 << 10;
 
-/// What may separate fields, the most usual first.
+/// Delimiters that are tried, the most usual first.
 const DELIMITERS: [char; 4] = [',', ';', '\t', '|'];
 
 /// The beginning of an input, and the input with it in front again.
@@ -20,7 +20,8 @@ pub fn sample(mut input: impl Read + 'static) -> io::Result<(Vec<u8>, Box<dyn Re
     Ok((sample, Box::new(whole)))
 }
 
-/// What separates the fields of CSV: the character that cuts the first lines into the same number of fields, and into most.
+/// The delimiter of CSV fields: the character that cuts the first lines into the same number of fields, and
+/// into most.
 pub fn delimiter(sample: &[u8]) -> char {
     let text = String::from_utf8_lossy(sample);
     let mut lines: Vec<&str> = text.lines().filter(|line| !line.is_empty()).collect();
@@ -144,7 +145,7 @@ fn is_number(text: &str) -> bool {
         && text.parse::<f64>().is_ok_and(f64::is_finite)
 }
 
-/// Whether a text is a date and a time: `2026-11-23 10:00:00`, with `T` between them or not.
+/// Returns true if a text is a date and a time: `2026-11-23 10:00:00`, with `T` between them or not.
 fn is_moment(text: &str) -> bool {
     let bytes = text.as_bytes();
     bytes.len() >= 19

@@ -41,13 +41,14 @@ pub struct Arguments {
     /// The file's format [default: what its name ends in; on standard input csv]
     #[arg(long, value_enum)]
     format: Option<FormatName>,
-    /// Whether the first line of CSV names the columns; auto: if each of its fields is a column's name
+    /// Meaning of CSV's first line; auto: it names the columns if each of its fields is a column's name
     #[arg(long, value_enum, default_value = "auto", default_missing_value = "yes", num_args = 0..=1, require_equals = true)]
     header: HeaderName,
-    /// What separates fields of CSV [default: what cuts the first lines alike: a comma, a semicolon, a tab or a bar]
+    /// Delimiter of CSV fields [default: the one that cuts the first lines alike: a comma, a semicolon, a tab
+    /// or a bar]
     #[arg(long, value_name = "CHARACTER")]
     delimiter: Option<char>,
-    /// What stands for NULL in CSV
+    /// Text that means NULL in CSV
     #[arg(long, value_name = "TEXT", default_value = "")]
     null: String,
     /// Create the table, with the columns of the file and types by their values
@@ -71,7 +72,7 @@ enum HeaderName {
     No,
 }
 
-/// How many rejected rows are reported one by one.
+/// Most rejected rows that are reported one by one.
 const REPORTED_MAX: u64 = 20;
 
 /// Rejected rows on their way to standard error and a file.
@@ -154,13 +155,13 @@ fn import(db: &Database, arguments: &Arguments) -> Result<(u64, u64, f64)> {
     }
 }
 
-/// Where rows come from.
+/// The source of rows.
 pub struct Source<'a> {
     pub file: &'a Path,
-    /// What is read; none for a file that its format reads by itself.
+    /// The reader; `None` for a file that its format opens itself.
     pub input: Option<Box<dyn Read>>,
     pub delimiter: char,
-    /// How long the file is; 0: not known.
+    /// Length of the file; 0 if not known.
     bytes: u64,
 }
 

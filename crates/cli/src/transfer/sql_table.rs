@@ -17,7 +17,7 @@ use crate::failure::{Failure, Result};
 
 /// The engine's table in which SQL keeps its definitions: databases without it have seen no SQL.
 const DEFINITIONS: &str = "sql.object";
-/// How many rows are copied at a time.
+/// Rows that are copied at a time.
 const BATCH_ROWS: usize = 5_000;
 
 /// A connection to the database, if its SQL knows the table.
@@ -60,8 +60,8 @@ fn fields(connection: &mut Connection, table: &str) -> Result<Vec<SqlField>> {
     Ok(fields.iter().flat_map(|fields| fields.iter().cloned()).collect())
 }
 
-/// The same for files with types of their own: dates and times are such, where the file can hold all values of their column (of the
-/// years 1 to 9999, and no infinity).
+/// The columns for files with types of their own: dates and times keep their types, where the file can hold
+/// all values of their column (of the years 1 to 9999, and no infinity).
 fn typed_columns(connection: &mut Connection, table: &str) -> Result<Vec<Column>> {
     let mut columns = columns(connection, table)?;
     for (field, column) in fields(connection, table)?.iter().zip(&mut columns) {
@@ -110,11 +110,11 @@ pub struct Sink<'c> {
     given: Vec<bool>,
     batch: Vec<Record>,
     batch_rows: usize,
-    /// Whether rows after a rejected one are copied.
+    /// True if rows after a rejected one are copied.
     keeps_going: bool,
-    /// Whether all batches are one transaction.
+    /// True if all batches are one transaction.
     is_atomic: bool,
-    /// How many rows were copied.
+    /// Rows copied so far.
     pub rows: u64,
 }
 
@@ -134,7 +134,7 @@ impl<'c> Sink<'c> {
         }
     }
 
-    /// How many rows are copied at a time.
+    /// Sets the number of rows that are copied at a time.
     pub fn batch_rows(mut self, rows: usize) -> Sink<'c> {
         self.batch_rows = rows.max(1);
         self
@@ -166,12 +166,12 @@ impl<'c> Sink<'c> {
         Ok(())
     }
 
-    /// How many rows stay, whatever happens now.
+    /// The number of rows that are already committed and stay if the copy fails now.
     pub fn stays(&self) -> u64 {
         if self.is_atomic { 0 } else { self.rows }
     }
 
-    /// Whether rows after a rejected one are copied (they are, unless said otherwise).
+    /// Sets that rows after a rejected one are copied, which is the default, or not.
     pub fn keep_going(mut self, keeps_going: bool) -> Sink<'c> {
         self.keeps_going = keeps_going;
         self
@@ -255,8 +255,8 @@ fn place_of(error: &SqlError) -> Option<(usize, Option<String>)> {
     Some((place[..digits].parse().ok()?, column))
 }
 
-/// Why SQL refuses a row: the message, and the values at fault where another row has them. A failing row's own values
-/// are not repeated.
+/// The reason for which SQL refuses a row: the message, and the values at fault where another row has them. A
+/// failing row's own values are not repeated.
 fn reason_of(error: &SqlError) -> String {
     match error.detail().filter(|detail| detail.starts_with("Key ")) {
         Some(detail) => format!("{}: {}", error.message(), detail.trim_end_matches('.')),
