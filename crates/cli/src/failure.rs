@@ -1,4 +1,4 @@
-//! Why a command failed, and the exit code that says so.
+//! The failure of a command, with its message and its exit code.
 
 use std::fmt;
 use std::process::ExitCode;

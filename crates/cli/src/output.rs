@@ -1,8 +1,8 @@
 //! Standard output and standard error.
 //!
 //! Invariants:
-//! - A reader that stops early, as `head` does, is no error: what it would have read is dropped, and the command goes on
-//!   to its exit code.
+//! - A reader that stops early, as `head` does, is no error: the rest of the output is dropped, and the
+//!   command continues to its exit code.
 //! - Any other failure to write results ends the command with exit code 1, and never with a panic.
 
 use std::fmt::Display;

@@ -1,7 +1,7 @@
 //! `heddle serve`: a database for PostgreSQL clients; `heddle user`: the users that may connect.
 //!
-//! SIGTERM and SIGINT shut the server down, SIGHUP reads its settings again. The file is read again; flags and
-//! environment variables are those of the start, and stand above it.
+//! SIGTERM and SIGINT shut the server down. SIGHUP reloads the settings file; flags and environment variables
+//! keep their values of the start, and override it.
 
 mod logging;
 mod notify;

@@ -8,7 +8,7 @@ use std::thread::{self, Builder};
 
 use crate::failure::{Failure, Result};
 
-/// Says whether the work has ended.
+/// A flag that says whether the work has ended.
 #[derive(Default)]
 pub struct Ended(AtomicBool);
 

@@ -1,4 +1,4 @@
-//! The options of the benchmarks that stand for whole applications: several tables, a mix of transactions.
+//! The options of the benchmarks that represent whole applications: several tables, a mix of transactions.
 
 use clap::{Args, ValueEnum};
 use heddle_workloads::pause::Pause;
@@ -58,7 +58,7 @@ pub struct TatpArguments {
         conflicts_with = "mix"
     )]
     only: Option<String>,
-    /// The first N subscribers are a hot spot; 0: there is none
+    /// The first N subscribers are a hot spot; 0: no hot spot
     #[arg(long, value_name = "N", default_value_t = Tatp::default().hot)]
     hot: u32,
     /// Percentage of transactions on the hot spot, all its subscribers alike
@@ -129,7 +129,7 @@ pub struct SmallBankArguments {
         hide_possible_values = true
     )]
     only: Option<String>,
-    /// The first N customers are a hot spot; 0: there is none
+    /// The first N customers are a hot spot; 0: no hot spot
     #[arg(long, value_name = "N", default_value_t = SmallBank::default().hot)]
     hot: u32,
     /// Percentage of transactions on the hot spot, all its customers alike

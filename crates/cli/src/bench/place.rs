@@ -1,4 +1,4 @@
-//! Where a benchmark's database is.
+//! The directory of a benchmark's database.
 //!
 //! A durable run without `--dir` uses a temporary directory on a real disk: on a file system in memory the cost of
 //! group commit would vanish, and the figures would mean nothing. It is removed when the process ends, killed or not.

@@ -150,7 +150,8 @@ impl ScheduleArguments {
         options
     }
 
-    /// Applies the arguments to the engine's options; the engine's defaults stand for arguments that were not given.
+    /// Applies the arguments to the engine's options; the engine's defaults hold for arguments that were not
+    /// given.
     pub fn apply(&self, options: Options, usual_key: Option<&str>) -> Options {
         let schedule = match (self.kind(), self.partition_key.as_deref().or(usual_key)) {
             (ScheduleKind::Predict, _) => self.predict().into(),

@@ -23,7 +23,7 @@ impl FromStr for SplitLabel {
     type Err = String;
 
     fn from_str(text: &str) -> std::result::Result<Self, String> {
-        // A text key may have colons of its own: the operation stands behind the last one.
+        // A text key may have colons of its own: the operation is behind the last one.
         let parts = text.split_once(':').and_then(|(place, rest)| {
             let (table, column) = place.split_once('.')?;
             let (key, operation) = rest.rsplit_once(':')?;

@@ -126,7 +126,7 @@ fn value_of(argument: Argument, args: &Args) -> Result<Value> {
     })
 }
 
-/// The error of a call that fails by itself.
+/// The error of the call itself, such as a violated constraint.
 ///
 /// # Errors
 /// Every other one.

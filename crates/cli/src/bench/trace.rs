@@ -1,8 +1,8 @@
 //! The access trace as a picture: which record was touched when, colored by the thread that touched it.
 //!
-//! Across goes time, upwards go the records that were sampled, in the order of their keys; a point is one sampled
-//! access. Whose color is whose stands beside the picture, where it hides no point.
-//! Where data belong to threads, a thread's color is a band; where they do not, colors are mixed.
+//! The horizontal axis is time, the vertical one the sampled records, in the order of their keys; a point is
+//! one sampled access. A legend beside the picture, where it hides no point, names the color of each thread. If data
+//! belong to threads, a thread's color is a band; if they do not, colors are mixed.
 
 use std::collections::BTreeSet;
 use std::path::Path;

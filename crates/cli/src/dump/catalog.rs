@@ -1,4 +1,4 @@
-//! What a database consists of, read from the system catalogs.
+//! The definitions of a database, read from the system catalogs.
 
 use heddle_sql::Connection;
 
@@ -23,7 +23,7 @@ pub(super) struct Script {
     pub before: Vec<String>,
     /// The tables: names, and the columns that are copied.
     pub tables: Vec<(String, Vec<String>)>,
-    /// After the rows: where sequences stand, indexes, constraints, views, comments.
+    /// After the rows: the values of sequences, indexes, constraints, views, comments.
     pub after: Vec<String>,
 }
 
@@ -46,7 +46,7 @@ pub(super) fn lines<const WIDTH: usize>(
     Ok(rows(connection, query)?.into_iter().map(full).collect())
 }
 
-/// A name as it stands in SQL.
+/// A name as SQL writes it.
 pub(super) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }

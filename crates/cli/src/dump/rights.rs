@@ -55,7 +55,7 @@ pub(super) fn roles(connection: &mut Connection, script: &mut Script) -> Result 
          where r.oid >= {FIRST_OID} order by r.oid, c"
     );
     for [role, name, value] in lines(connection, &query)? {
-        // A search path is a list of names, which stands as it is.
+        // A search path is a list of names, which is written unchanged.
         let value = if name == "search_path" { value } else { literal(&value) };
         script.before.push(format!("ALTER ROLE {} SET {name} TO {value};", quoted(&role)));
     }
@@ -69,7 +69,7 @@ struct Object {
     /// The kind as GRANT spells it.
     granted_as: &'static str,
     name: String,
-    /// Its owner, quoted; none: the superuser that every database has.
+    /// Its owner, quoted; `None` for the superuser that every database has.
     owner: Option<String>,
     /// Its access list, an item on each line; empty: the default one.
     acl: String,
@@ -200,7 +200,8 @@ fn default_privileges(connection: &mut Connection, script: &mut Script, superuse
             true => format!("ALTER DEFAULT PRIVILEGES FOR ROLE {role} "),
             false => format!("ALTER DEFAULT PRIVILEGES FOR ROLE {role} IN SCHEMA {schema} "),
         };
-        // Those of a schema are added to those of all, which stand in place of what there is without them.
+        // The default privileges of a schema are added to those of all schemas, which replace the built-in
+        // ones.
         if schema.is_empty() {
             script.after.push(format!("{of}REVOKE ALL {on} FROM PUBLIC, {role};"));
         }
@@ -220,7 +221,7 @@ struct Item {
 }
 
 impl Item {
-    /// `grantee=r*w/grantor`, with names as they stand in SQL; the empty one is PUBLIC's.
+    /// `grantee=r*w/grantor`, with names as SQL writes them; the empty one is PUBLIC's.
     fn of(text: &str, superuser: &str) -> Option<Item> {
         let name_end = |text: &str| {
             let mut is_quoted = false;
@@ -256,7 +257,7 @@ impl Item {
     }
 }
 
-/// The privilege that a letter of an access list stands for.
+/// The privilege that a letter of an access list means.
 fn privilege(letter: char) -> Option<&'static str> {
     Some(match letter {
         'r' => "SELECT",

@@ -1,11 +1,12 @@
-//! What relations and columns are set to: storage parameters, options of views, statistics targets, storage, compression.
+//! The settings of relations and columns: storage parameters, options of views, statistics targets, storage,
+//! compression.
 
 use heddle_sql::Connection;
 
 use crate::dump::catalog::{OURS, Script, lines, quoted};
 use crate::failure::Result;
 
-/// The options of an array of `name=value`, as they stand in SET (…).
+/// The options of an array of `name=value`, as SET (…) has them.
 fn options_of(array: &str) -> String {
     format!(
         "(select string_agg(quote_ident(split_part(o, '=', 1)) || ' = ' || quote_literal(substr(o, strpos(o, '=') + 1)), ', ')

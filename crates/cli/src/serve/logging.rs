@@ -1,4 +1,4 @@
-//! Where the server's log goes: to standard error, as text or as JSON, above a level that can be changed.
+//! The server's log: to standard error, as text or as JSON, above a level that can be changed.
 
 use std::io;
 

@@ -1,5 +1,6 @@
-//! Tells systemd what the server is at: datagrams to the socket that `NOTIFY_SOCKET` names (`sd_notify(3)`). Without
-//! the variable nothing is sent, and a failure to send changes nothing: the server serves with or without systemd.
+//! Tells systemd the state of the server: datagrams to the socket that `NOTIFY_SOCKET` names
+//! (`sd_notify(3)`). Without the variable nothing is sent, and a failure to send changes nothing: the server
+//! serves with or without systemd.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;

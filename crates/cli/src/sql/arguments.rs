@@ -1,8 +1,9 @@
 //! The arguments of a backslash command, as psql reads them.
 //!
 //! They are separated by blanks and end with the line, or at a backslash outside of quotes, where the next command begins (`\\` only
-//! ends them). Single quotes keep blanks and know `\n` and its kin; variables are replaced outside of single quotes; what stands between
-//! backquotes is run by the system's shell.
+//! ends them). Single quotes keep blanks and know `\n` and its kin; variables are replaced outside of single
+//! quotes; text between backquotes is a command, which the operating system's shell executes and whose output
+//! replaces it.
 
 use std::process::Command;
 
@@ -14,13 +15,13 @@ pub struct Parsed {
     /// Without its backslash.
     pub name: String,
     pub arguments: Vec<String>,
-    /// All behind the name, as it stands.
+    /// The whole text behind the name, unchanged.
     pub whole: String,
     /// Position in the line behind the command.
     pub end: usize,
 }
 
-/// Commands that take the rest of the line as it stands.
+/// Commands that take the rest of the line unchanged.
 const WHOLE_LINE: &[&str] = &["copy", "!", "h", "help", "sf", "sv", "sf+", "sv+"];
 
 /// Parses the command at a place of a line, which has a backslash there.
@@ -58,7 +59,7 @@ impl Reader<'_> {
         &self.line[self.at..]
     }
 
-    /// The next argument; none: the line is over, or another command begins.
+    /// The next argument; `None` if the line is over, or another command begins.
     fn next(&mut self) -> Option<String> {
         self.at += self.rest().len() - self.rest().trim_start().len();
         if self.rest().is_empty() || self.rest().starts_with('\\') {

@@ -87,7 +87,7 @@ fn run_into(shell: &mut Shell, name: &str, is_expanded: bool) -> Result {
     outcome
 }
 
-/// The rows of the last result of what was typed; none: it failed, or nothing was typed.
+/// The rows of the last result of the typed statements; `None` if a statement failed, or nothing was typed.
 fn rows(shell: &mut Shell) -> Result<Option<Rows>> {
     let Some(text) = take(shell) else { return Ok(None) };
     let Some(results) = shell.execute(&text)? else { return Ok(None) };
@@ -155,7 +155,7 @@ fn describe(shell: &mut Shell) -> Result {
     }
 }
 
-/// `\watch [SECONDS [TIMES]]`: until Ctrl-C, an error, or so many times.
+/// `\watch [SECONDS [TIMES]]`: repeats until Ctrl-C, an error, or the given number of times.
 fn watch(shell: &mut Shell, arguments: &[String]) -> Result {
     let number = |at: usize| {
         arguments

@@ -27,7 +27,8 @@ impl Conditions {
         self.0.is_empty()
     }
 
-    /// Takes one of the four commands; what is wrong with it, if something is. `None`: it is none of them.
+    /// Executes one of the four commands, and returns its error, if there is one. `None` if it is none of
+    /// them.
     pub fn take(&mut self, name: &str, argument: Option<&String>) -> Option<Result<(), String>> {
         let outer =
             |conditions: &Conditions| conditions.0.iter().rev().nth(1).is_none_or(|branch| branch.runs);

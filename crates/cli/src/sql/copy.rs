@@ -150,7 +150,7 @@ fn end_of_what(text: &str) -> Option<usize> {
     None
 }
 
-/// The file or program that a text begins with, and what stands behind it.
+/// The file or program that a text begins with, and the rest of the text.
 fn place(text: &str) -> Option<(Place, &str)> {
     if let Some(behind) = keyword(text, "program") {
         let (program, options) = word(behind)?;
@@ -162,7 +162,7 @@ fn place(text: &str) -> Option<(Place, &str)> {
     Some((if is_standard && !is_quoted { Place::Standard } else { Place::File(name) }, options))
 }
 
-/// The word that a text begins with, in quotes or not, and what stands behind it.
+/// The word that a text begins with, in quotes or not, and the rest of the text.
 fn word(text: &str) -> Option<(String, &str)> {
     let Some(inner) = text.strip_prefix('\'') else {
         let end = text.find(char::is_whitespace).unwrap_or(text.len());

@@ -157,7 +157,7 @@ pub fn interact(shell: &mut Shell) -> Result {
     // While a line is edited, the terminal gives Ctrl-C to the editor; else it ends the statement. The editor has installed a handler
     // of its own when it was made: this one must come after it.
     ctrlc::set_handler(move || {
-        // Relaxed: those who look see it sooner or later.
+        // Relaxed: a late look is enough, and nothing else is read on the strength of it.
         interrupted.store(true, Ordering::Relaxed);
         canceller.cancel();
     })

@@ -1,4 +1,5 @@
-//! What is typed or read from scripts, line by line: it becomes statements, commands, and data of COPY … FROM STDIN.
+//! Input of the shell, typed or from scripts, line by line: it becomes statements, commands, and data of COPY
+//! … FROM STDIN.
 
 use std::path::Path;
 

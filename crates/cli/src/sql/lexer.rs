@@ -1,4 +1,4 @@
-//! Where statements and commands are in what is typed, line by line, as psql finds them.
+//! Finds statements and commands in the input, line by line, as psql does.
 //!
 //! A statement ends at a semicolon outside of quotes, comments, parentheses and bodies (`BEGIN ATOMIC … END`); a command begins at a
 //! backslash outside of quotes and comments, anywhere in a line. Variables are replaced meanwhile: `:name` by the value, `:'name'`
@@ -49,7 +49,7 @@ pub struct Lexer {
 }
 
 impl Lexer {
-    /// The mark before the sign of a prompt, for a statement that goes on.
+    /// The mark before the sign of a prompt, for a statement that is continued.
     pub fn mark(&self) -> char {
         match self.place {
             Place::Text { .. } => '\'',

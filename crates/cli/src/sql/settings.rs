@@ -70,7 +70,7 @@ fn on_or_off(is_on: bool) -> &'static str {
     if is_on { "on" } else { "off" }
 }
 
-/// Says what has changed, to someone who types.
+/// Prints what has changed, in an interactive shell.
 fn say(shell: &Shell, text: &str) -> Result {
     if shell.interactive && !shell.variables.is_on("QUIET") { output::print(text) } else { Ok(()) }
 }

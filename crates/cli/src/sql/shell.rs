@@ -98,7 +98,7 @@ impl Shell {
         }
     }
 
-    /// Runs a statement; its results, or none: it has failed, which is reported.
+    /// Runs a statement; returns its results, or `None` if it failed, which is reported.
     pub fn execute(&mut self, text: &str) -> Result<Option<Vec<StatementResult>>> {
         let start = Instant::now();
         let outcome = self.connection.query(text);
@@ -109,7 +109,8 @@ impl Shell {
         Ok(results)
     }
 
-    /// Runs a query of the shell's own, which leaves no trace in its variables and is not timed; none: it has failed, which is reported.
+    /// Runs an internal query, which leaves no trace in the shell's variables and is not timed. `None` if it
+    /// failed, which is reported.
     pub fn connection_results(&mut self, text: &str) -> Option<Vec<StatementResult>> {
         match self.connection.query(text) {
             Ok(results) => Some(results),

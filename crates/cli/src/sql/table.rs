@@ -123,7 +123,7 @@ impl Table<'_> {
     }
 }
 
-/// The line above a row that stands on its own, as wide as the row.
+/// The line above a row that is a table of its own, as wide as the row.
 fn record_head(number: usize, names: usize, values: usize) -> String {
     let mut head = format!("-[ RECORD {number} ]");
     while head.len() < names + 3 + values {
@@ -138,7 +138,7 @@ fn rule(text: &mut String, border: &Border, widths: &[usize]) {
     let _ = writeln!(text, "{left}{}{right}", rules.join(between));
 }
 
-/// A line of cells, each with what stands behind it; `is_cut`: without the blanks at its end.
+/// A line of cells, each with the text behind it; `is_cut`: without the blanks at its end.
 fn line(text: &mut String, border: &Border, cells: impl Iterator<Item = (String, char)>, is_cut: bool) {
     let before = " ".repeat(border.margin);
     let cells: Vec<String> = cells.map(|(cell, mark)| format!("{before}{cell}{mark}")).collect();

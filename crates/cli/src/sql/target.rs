@@ -1,4 +1,4 @@
-//! Where results go: the terminal, a file, or a program that reads them.
+//! The destination of results: the terminal, a file, or a program that reads them.
 
 use std::fs::File;
 use std::io::{IsTerminal, Write};
@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use crate::failure::Result;
 use crate::output;
 
-/// From how many lines on a result goes through a pager, on a terminal.
+/// The number of lines from which a result is shown by a pager, on a terminal.
 const PAGER_LINES_MIN: usize = 60;
 
 /// The destination of results.
@@ -19,7 +19,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// Opens what an argument names: a file, `|program`, or the terminal if there is none.
+    /// Opens the destination that an argument names: a file, `|program`, or the terminal if there is none.
     ///
     /// # Errors
     /// The file cannot be made, or the program not started; in words.

@@ -31,8 +31,8 @@ impl Variables {
         self.0.iter()
     }
 
-    /// The reference to a variable that a text begins with, a colon first: how long it is, and what stands for it. None: it is no
-    /// reference, or there is no such variable.
+    /// The reference to a variable that a text begins with, a colon first: its length, and the text that
+    /// replaces it. `None` if it is no reference, or there is no such variable.
     pub fn reference(&self, text: &str) -> Option<(usize, String)> {
         let rest = &text[1..];
         if let Some(inner) = rest.strip_prefix("{?") {

@@ -1,4 +1,4 @@
-//! What a file is probably like: what separates the fields of CSV, and which types its columns have.
+//! Guesses the format of a file: the delimiter of CSV's fields, and the types of its columns.
 //!
 //! Invariant: a guess of types is of all rows that were shown to it; a column without any value is text.
 
