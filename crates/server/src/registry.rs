@@ -19,20 +19,20 @@ use crate::transport::Waker;
 /// The length of the secret key in a cancel request, in bytes: 4 in protocol 3.0.
 const KEY_BYTES: usize = 4;
 
-/// What ends the statement in progress of a connection.
+/// Functions that cancel the statement in progress of a connection.
 pub(crate) struct Cancels {
-    /// At a request.
+    /// Cancels it on request.
     pub(crate) request: Box<dyn Fn() + Send + Sync>,
-    /// When its client has left.
+    /// Cancels it because the client has left.
     pub(crate) leaving: Box<dyn Fn() + Send + Sync>,
 }
 
-/// What other threads need to wake, cancel or close a connection.
+/// A connection's state that other threads need to wake, cancel or close it.
 pub(crate) struct Peer {
     pub(crate) process: u32,
     pub(crate) key: [u8; KEY_BYTES],
     pub(crate) waker: Waker,
-    /// What ends the statement in progress.
+    /// Functions that cancel the statement in progress.
     pub(crate) cancels: Cancels,
     /// Set when the server shuts down or another session terminates this one: the connection closes when it is idle.
     pub(crate) is_ending: AtomicBool,

@@ -15,14 +15,14 @@ use heddle_sql::password::{DIGEST, ITERATIONS, Verifier, hmac};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-/// What stands in for the verifier of a user that does not exist.
+/// A verifier for a user that does not exist, so that its exchange looks like any other.
 fn mock(user: &str, secret: &[u8; DIGEST]) -> Verifier {
     let salt = hmac(secret, &[b"salt", user.as_bytes()])[..16].to_vec();
     let key = hmac(secret, &[b"key", user.as_bytes()]);
     Verifier { iterations: ITERATIONS, salt, stored_key: key, server_key: key }
 }
 
-/// Why an exchange ended without a user.
+/// The reason for which an exchange failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
     /// The message is not one of SCRAM.
@@ -31,7 +31,7 @@ pub(crate) enum Refused {
     Wrong,
 }
 
-/// Whether an exchange is bound to its connection.
+/// The channel binding of an exchange.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Binding<'t> {
     /// The server has not offered it.
@@ -116,7 +116,7 @@ mod tests {
 
     const SECRET: [u8; DIGEST] = [9; DIGEST];
 
-    /// What a client that knows this password answers.
+    /// The answer of a client that knows this password.
     fn client(password: &str, bare: &str, server_first: &str) -> String {
         client_bound(password, bare, server_first, "biws")
     }

@@ -34,16 +34,16 @@ const STACK_BYTES: usize = 4 << 20;
 /// The largest message of a client that is not authenticated yet, in bytes.
 const STARTUP_BYTES_MAX: usize = 10 << 10;
 
-/// Why a server did not start.
+/// The reason for which a server did not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
     /// The address is in use, or not this machine's.
     #[error("cannot listen on {address}: {error}")]
     Listen {
-        /// Where the server was to listen.
+        /// Address at which the server was to listen.
         address: SocketAddr,
-        /// What the system says.
+        /// The operating system's error.
         error: io::Error,
     },
     /// The system refuses a thread.
@@ -63,7 +63,7 @@ pub enum ServerError {
     Sql(#[from] heddle_sql::SqlError),
 }
 
-/// What all connections share.
+/// State that all connections share.
 pub(crate) struct Shared {
     current: RwLock<Current>,
     pub(crate) registry: Arc<Registry>,
@@ -74,11 +74,11 @@ pub(crate) struct Shared {
     /// The database, once it has recovered.
     pub(crate) served: OnceLock<Served>,
     pub(crate) started: SystemTime,
-    /// What open pages show of accesses.
+    /// Accesses that open pages show.
     pub(crate) busiest: Busiest,
 }
 
-/// What a reload replaces. Connections take what is there when they begin.
+/// Configuration that a reload replaces. A connection uses the one that is in force when it begins.
 #[derive(Clone)]
 pub(crate) struct Current {
     pub(crate) settings: Arc<Settings>,
@@ -91,7 +91,7 @@ impl Shared {
         self.current.read().clone()
     }
 
-    /// What an operator has to see to, the gravest first; none: everything is well.
+    /// The gravest problem that an operator has to solve. `None` if there is none.
     pub(crate) fn trouble(&self) -> Option<String> {
         let database = self.served.get()?.sql.database();
         if let Some(failure) = database.log_failure() {
@@ -105,28 +105,28 @@ impl Shared {
         Some(format!("the last checkpoint failed: {failure}"))
     }
 
-    /// Whether statements are accepted: the database has recovered, its log has not failed, and the server does not shut
-    /// down.
+    /// Returns true if statements are accepted: the database has recovered, its log has not failed, and the
+    /// server is not shutting down.
     pub(crate) fn is_ready(&self) -> bool {
         let writes = |served: &Served| served.sql.database().log_failure().is_none();
         // Acquire: partner of the store in `Server::end`.
         self.served.get().is_some_and(writes) && !self.is_ending.load(Ordering::Acquire)
     }
 
-    /// Whether the server shuts down.
+    /// Returns true if the server is shutting down.
     pub(crate) fn has_ended(&self) -> bool {
         // Acquire: as above.
         self.is_ending.load(Ordering::Acquire)
     }
 
-    /// Whether clients from this machine are trusted under any name.
+    /// Returns true if clients from this machine are trusted under any name.
     pub(crate) fn trusts_everybody(&self) -> bool {
         let has_rules = !self.current().settings.hosts.is_empty();
         self.served.get().is_some_and(|served| !has_rules && !served.sql.has_passwords())
     }
 }
 
-/// What there is once the database has recovered.
+/// State that exists once the database has recovered.
 pub(crate) struct Served {
     pub(crate) sql: Sql,
 }
@@ -140,7 +140,7 @@ pub struct Server {
     watcher: Option<JoinHandle<()>>,
 }
 
-/// How often clients that have left are looked for.
+/// Interval between two checks for clients that have left.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Server {
@@ -214,7 +214,7 @@ impl Server {
         Ok(restart)
     }
 
-    /// Where it listens, with the port that it has got.
+    /// The address at which it listens, with its actual port.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -224,17 +224,17 @@ impl Server {
         self.shared.served.get().map(|served| Users::of(&served.sql))
     }
 
-    /// Whether clients from this machine are trusted under any name, because no role has a password.
+    /// Returns true if clients from this machine are trusted under any name, because no role has a password.
     pub fn trusts_everybody(&self) -> bool {
         self.shared.trusts_everybody()
     }
 
-    /// Where metrics and the live page are served, if they are.
+    /// The address of metrics and the live page, if they are served.
     pub fn http_address(&self) -> Option<SocketAddr> {
         self.http.as_ref().map(Http::address)
     }
 
-    /// How many connections there are.
+    /// The number of connections.
     pub fn connections(&self) -> usize {
         self.shared.registry.connections()
     }

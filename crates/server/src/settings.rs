@@ -1,11 +1,12 @@
-//! The server's settings: a command-line flag stands over an environment variable (`HEDDLE_…`), that over the
-//! settings file (TOML), and that over the default.
+//! The server's settings: a command-line flag overrides an environment variable (`HEDDLE_…`), that overrides
+//! the settings file (TOML), and that overrides the default.
 //!
-//! A running server can be given new settings ([`Settings::that_need_a_restart`] names what it cannot change).
+//! A running server can be given new settings ([`Settings::that_need_a_restart`] names those that it cannot
+//! change).
 //!
 //! # Invariants
-//! An unknown key is an error wherever it stands, so that a misspelt limit never silently means none. What is printed
-//! by `--print-settings` can be read back as a settings file.
+//! An unknown key is an error anywhere, so that a misspelt limit never silently means none. The output of
+//! `--print-settings` can be read back as a settings file.
 
 mod host_rules;
 #[cfg(test)]
@@ -39,20 +40,20 @@ impl SettingsError {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// Where PostgreSQL clients connect: address and port. Port 0 takes a free one.
+    /// The address and port for PostgreSQL clients. Port 0 selects a free one.
     pub listen: SocketAddr,
     /// The name of the one database, besides `postgres`.
     pub database: String,
-    /// How transactions are isolated; the engine's default if not set.
+    /// The protocol that isolates transactions; the engine's default if not set.
     pub protocol: Option<String>,
-    /// When a commit is acknowledged: `group` (once it is on disk), `async`, `none`.
+    /// The moment at which a commit is acknowledged: `group` (once it is on disk), `async`, `none`.
     pub durability: String,
     /// The most memory that rows may take, in bytes; 0: no limit.
     pub max_row_bytes: u64,
     /// The default of `work_mem`: memory for one statement's sorts, hash tables and stored rows, in bytes.
     pub work_mem_bytes: u64,
-    /// The same for all statements together, with the large values that they compute. Beyond it they spill to disk or
-    /// fail (53200).
+    /// The limit of such memory for all statements together, with the large values that they compute. Beyond
+    /// it they spill to disk or fail (53200).
     pub total_work_mem_bytes: u64,
     /// Connections at once, unauthenticated ones included.
     pub max_connections: usize,
@@ -60,7 +61,7 @@ pub struct Settings {
     pub max_unauthenticated: usize,
     /// The largest message of an authenticated client, in bytes.
     pub max_message_bytes: usize,
-    /// How long a client may take until it is authenticated, in seconds.
+    /// The time in which a client must authenticate, in seconds.
     pub authentication_timeout_s: u64,
     /// For how long a client may accept no data while results wait for it, in seconds.
     pub client_write_timeout_s: u64,
@@ -72,7 +73,7 @@ pub struct Settings {
     pub idle_in_transaction_session_timeout_ms: u64,
     /// The default of `idle_session_timeout`, in milliseconds.
     pub idle_session_timeout_ms: u64,
-    /// How long statements in progress may go on after SIGTERM, in seconds.
+    /// The time for which statements in progress may continue after SIGTERM, in seconds.
     pub drain_s: u64,
     /// The server's certificate chain, as a PEM file; it needs `tls_key`, too.
     pub tls_certificate: Option<PathBuf>,
@@ -82,22 +83,22 @@ pub struct Settings {
     pub tls_client_ca: Option<PathBuf>,
     /// Lets clients on other machines connect without TLS.
     pub allow_unencrypted: bool,
-    /// Where metrics, health and the live page are served by HTTP; nowhere if not set.
+    /// The address for metrics, health and the live page by HTTP; they are not served if it is not set.
     pub http: Option<SocketAddr>,
     /// A file with the token that HTTP requests must carry; without one, `http` must be a loopback address.
     pub http_token_file: Option<PathBuf>,
-    /// How log messages are written.
+    /// The format of log messages.
     pub log_format: LogFormat,
     /// The least important messages that are logged.
     pub log_level: LogLevel,
     /// Statements that take at least this long are logged, in milliseconds; none if not set.
     pub log_min_duration_ms: Option<u64>,
-    /// Which users may connect from where, and how they authenticate; the first rule that fits decides.
+    /// Rules for logins: user, address and authentication method; the first rule that fits decides.
     #[serde(rename = "host")]
     pub hosts: Vec<HostRule>,
 }
 
-/// How log messages are written.
+/// The format of log messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LogFormat {
@@ -108,15 +109,15 @@ pub enum LogFormat {
     Json,
 }
 
-/// How important a log message is.
+/// The importance of a log message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LogLevel {
-    /// What failed.
+    /// Failures.
     Error,
-    /// What an operator should look at.
+    /// Events that an operator should know.
     Warn,
-    /// What a server does.
+    /// Normal operation.
     #[default]
     Info,
     /// Also why clients left.
@@ -165,7 +166,7 @@ impl Settings {
     /// `flags` what the command line gave.
     ///
     /// # Errors
-    /// An unknown key, a value of the wrong type or out of range; the message names where it stands.
+    /// An unknown key, a value of the wrong type or out of range; the message names its place.
     pub fn load(
         file: Option<&str>,
         environment: impl IntoIterator<Item = (String, String)>,
@@ -191,7 +192,7 @@ impl Settings {
         Ok(settings)
     }
 
-    /// As a settings file.
+    /// These settings as a settings file.
     ///
     /// # Errors
     /// A path is not valid UTF-8.
@@ -321,7 +322,7 @@ impl Settings {
     }
 }
 
-/// Refuses keys and types that are not settings, and says where they stand.
+/// Refuses keys and types that are not settings; the message names their place.
 fn check(place: &str, table: &Table) -> Result<(), SettingsError> {
     Settings::deserialize(table.clone()).map(drop).map_err(|error| from(place, &error))
 }

@@ -12,7 +12,7 @@ use x509_parser::oid_registry;
 
 use crate::settings::{Settings, SettingsError};
 
-/// How connections are encrypted.
+/// The encryption of connections.
 #[derive(Clone)]
 pub(crate) struct Tls {
     pub(crate) config: Arc<ServerConfig>,

@@ -3,8 +3,8 @@
 //!
 //! # Invariants
 //! A message's body is buffered only as it arrives: a length alone makes the buffer grow by at most [`READ_BYTES`].
-//! What is buffered is at most one message of the limit in force, one read, and [`REPLAY_BYTES_MAX`] of messages that
-//! may be read again. These are forgotten as soon as anything is written: the client has seen an answer.
+//! The buffer holds at most one message of the limit in force, one read, and [`REPLAY_BYTES_MAX`] of messages
+//! that may be read again. These are forgotten as soon as anything is written: the client has seen an answer.
 //!
 //! # Concurrency
 //! One thread, the connection's own, uses a transport. Others only wake it, through its [`Waker`], or shut its socket
@@ -29,7 +29,7 @@ use rustls::{CipherSuite, ProtocolVersion, ServerConfig, ServerConnection};
 use crate::wire::ProtocolError;
 use crate::wire::decode;
 
-/// How much is read from the socket at once.
+/// Bytes of one read from the socket.
 const READ_BYTES: usize = 16 << 10;
 
 /// A message's type and length.
@@ -41,7 +41,7 @@ const KEPT_BYTES: usize = 64 << 10;
 /// The most that is kept of messages that were read, so that they can be read again.
 const REPLAY_BYTES_MAX: usize = 256 << 10;
 
-/// Why no message came.
+/// The reason for which no message was read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReadError {
     #[error("the client closed the connection")]
@@ -100,7 +100,7 @@ impl Lent {
 #[derive(Default)]
 struct Channel {
     tls: Mutex<Option<Box<ServerConnection>>>,
-    /// Whether anything was written since this was cleared.
+    /// True if anything was written since this was cleared.
     has_written: AtomicBool,
 }
 
@@ -141,9 +141,9 @@ pub(crate) struct Transport {
     /// Its first `filled` bytes came from the client; those behind are room for the next read.
     input: Vec<u8>,
     filled: usize,
-    /// Where the first byte lies that belongs to no message yet.
+    /// Position of the first byte that belongs to no message yet.
     next: usize,
-    /// Where the message begins that [`rewind`](Self::rewind) returns to.
+    /// Start of the message to which [`rewind`](Self::rewind) returns.
     pinned: Option<usize>,
     max_message_bytes: usize,
 }
@@ -184,7 +184,7 @@ impl Transport {
         self.writer.channel.tls.lock().is_some()
     }
 
-    /// What encrypts the connection.
+    /// The version and cipher that encrypt the connection. `None` if it is not encrypted.
     pub(crate) fn encryption(&self) -> Option<Encryption> {
         let tls = self.writer.channel.tls.lock();
         let tls = tls.as_ref()?;
@@ -202,8 +202,8 @@ impl Transport {
         self.max_message_bytes = bytes;
     }
 
-    /// Whether bytes have come that belong to no message yet: before TLS begins there must be none, since they are
-    /// not authenticated.
+    /// Returns true if bytes were read that belong to no message yet: before TLS begins there must be none,
+    /// since they are not authenticated.
     pub(crate) fn has_unread_bytes(&self) -> bool {
         self.next < self.filled
     }
@@ -248,14 +248,14 @@ impl Transport {
         certificates.first().map(|certificate| certificate.to_vec())
     }
 
-    /// Whether a whole message waits in the buffer.
+    /// Returns true if a whole message is in the buffer.
     pub(crate) fn has_message(&self) -> bool {
         let rest = &self.input[self.next..self.filled];
         length(rest, 1).is_some_and(|length| rest.len() > length)
     }
 
-    /// Whether the client's next unit waits in the buffer as a whole: a simple query, a function call or the end, or messages of
-    /// the extended protocol with the Sync that ends them.
+    /// Returns true if the client's next unit is in the buffer as a whole: a simple query, a function call or
+    /// a termination, or messages of the extended protocol with the Sync that ends them.
     pub(crate) fn has_unit(&self) -> bool {
         let mut rest = &self.input[self.next..self.filled];
         while let Some(length) = length(rest, 1).filter(|length| *length >= 4 && rest.len() > *length) {
@@ -324,7 +324,7 @@ impl Transport {
         self.pinned = Some(message.start - HEADER_BYTES);
     }
 
-    /// Whether the pinned message is still there, and nothing was written since.
+    /// Returns true if the pinned message is still there, and nothing was written since.
     pub(crate) fn is_pinned(&self) -> bool {
         self.pinned.is_some() && !self.writer.channel.has_written.load(Ordering::Relaxed)
     }

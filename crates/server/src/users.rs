@@ -7,7 +7,7 @@
 use heddle_sql::{ConnectOptions, Sql, SqlError, SqlState};
 use heddledb::Database;
 
-/// What can be wrong with a request for a user.
+/// The reason for which a change of users is refused.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UserError {
@@ -42,7 +42,7 @@ pub enum UserError {
 pub struct User {
     /// Its name.
     pub name: String,
-    /// Whether it may do everything.
+    /// True if it is a superuser, who may do everything.
     pub is_superuser: bool,
 }
 

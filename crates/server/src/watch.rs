@@ -13,10 +13,10 @@ use heddledb::Database;
 
 use crate::server::Shared;
 
-/// How often it looks.
+/// Interval between two looks.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// What was seen at the last look.
+/// State at the last look.
 #[derive(Default)]
 struct Seen {
     failed: u64,

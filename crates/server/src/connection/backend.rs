@@ -1,5 +1,5 @@
-//! What a connection has beside its socket: the SQL session, the formats of its portals, and the answers that wait to be
-//! written.
+//! The state of a connection beside its socket: the SQL session, the formats of its portals, and the answers
+//! that wait to be written.
 //!
 //! # Concurrency
 //! The connection's thread alone appends answers. Their mutex is there because it does so from two places: this one, and the
@@ -50,7 +50,7 @@ impl Backend {
         self.is_skipping = true;
     }
 
-    /// As [`refuse`](Self::refuse), for a message that is a request of its own and needs no Sync.
+    /// Acts as [`refuse`](Self::refuse), for a message that is a request of its own and needs no Sync.
     pub(super) fn refuse_request(&mut self, error: &SqlError) {
         self.refuse(error);
         self.ready();

@@ -1,4 +1,4 @@
-//! Why a connection ends: the error that the client receives, if it can receive any.
+//! The failure that ends a connection, and the error that the client receives, if it can receive any.
 
 use std::io;
 

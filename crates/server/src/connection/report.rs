@@ -8,10 +8,10 @@ use parking_lot::Mutex;
 
 use crate::wire::encode::Output;
 
-/// How often errors of one SQLSTATE are logged at most: clients retry, and the metrics count all of them.
+/// Least time between two logged errors of one SQLSTATE: clients retry, and the metrics count all of them.
 const LOG_INTERVAL: Duration = Duration::from_secs(1);
 
-/// When errors of each SQLSTATE were logged last.
+/// The last time at which an error of each SQLSTATE was logged.
 static LOGGED: Mutex<BTreeMap<SqlState, Instant>> = Mutex::new(BTreeMap::new());
 
 /// Appends an ErrorResponse; `severity` is ERROR, or FATAL where the connection ends.
@@ -54,7 +54,8 @@ fn log_fault(error: &SqlError) {
     }
 }
 
-/// Whether an error of this state is to be logged now. Writing to the log may block: the lock is not held meanwhile.
+/// Returns true if an error of this state is to be logged now. Writing to the log may block: the lock is not
+/// held meanwhile.
 fn is_due(state: SqlState) -> bool {
     let now = Instant::now();
     let mut logged = LOGGED.lock();

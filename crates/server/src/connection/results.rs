@@ -1,5 +1,5 @@
-//! Where statements put their results: each row becomes a message at once, and full buffers are written to the client. The
-//! notices that were held go ahead of each message.
+//! Receives the results of statements: each row becomes a message at once, and full buffers are written to
+//! the client. The notices that were held precede each message.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -27,14 +27,14 @@ pub(super) struct Results<'r> {
     notices: Arc<Notices>,
     /// The client's encoding, unless it is UTF-8.
     encoding: Option<Encoding>,
-    /// Whether the data of a COPY are texts.
+    /// True if the data of a COPY are text.
     copies_text: bool,
     /// The formats of a portal; a simple query has none, and its results are described and sent as text.
     formats: Option<Formats>,
     types: Vec<heddle_sql::Type>,
     /// The value that is being written.
     text: String,
-    /// Why the client can get no more.
+    /// The failure after which the client receives nothing more.
     failure: Option<Failure>,
 }
 
@@ -66,12 +66,12 @@ impl<'r> Results<'r> {
         append(&mut output);
     }
 
-    /// Whether the connection is lost.
+    /// Returns the failure, if the connection is lost.
     pub(super) fn into_failure(self) -> Result<(), Failure> {
         self.failure.map_or(Ok(()), Err)
     }
 
-    /// Writes what has come together.
+    /// Writes the buffered answers.
     fn flush(&mut self) -> Result<(), SqlError> {
         let mut output = self.answers.lock();
         let written = self.transport.write(output.bytes());
@@ -207,7 +207,7 @@ impl CopySource for Results<'_> {
     }
 }
 
-/// Whether a type's binary form is its text.
+/// Returns true if a type's binary form is its text.
 fn is_text(ty: Type) -> bool {
     matches!(
         ty,

@@ -1,12 +1,14 @@
-//! The loop over a client's messages: what each of them does to the SQL session, and when the answers are written.
+//! The loop over a client's messages: how each of them changes the SQL session, and when the answers are
+//! written.
 //!
 //! # Invariants
-//! What PostgreSQL has sent is sent: the answers up to a ReadyForQuery, errors and notices wait only while the client's next unit
-//! is there as a whole ([`Transport::has_unit`]), and no answers wait once [`FLUSH_BYTES`] of them are there. So many units at
-//! once are answered by few writes, and results of any size need little memory. In the middle of a pipeline the thread waits
-//! without writing its other answers, unless a Flush asks for it, as PostgreSQL does.
-//! After an error in the extended protocol all messages up to the next Sync are ignored; a simple query and a function call end
-//! with a ReadyForQuery, whatever is wrong with them.
+//! Answers that PostgreSQL would have sent are sent: the answers up to a ReadyForQuery, errors and notices
+//! wait only while the client's next unit is there as a whole ([`Transport::has_unit`]), and no answers wait
+//! once [`FLUSH_BYTES`] of them are there. Therefore many units at once are answered by few writes, and
+//! results of any size need little memory. In the middle of a pipeline the thread waits without writing its
+//! other answers, unless a Flush asks for it, as PostgreSQL does. After an error in the extended protocol all
+//! messages up to the next Sync are ignored; a simple query and a function call end with a ReadyForQuery,
+//! even if they fail.
 //!
 //! A pipeline is one transaction. An Execute waits for the message behind it, for at most [`SYNC_WAIT`]: if that is the Sync, the
 //! statement is autocommitted, which needs no session transaction. After a serialization failure the pipeline's messages are read
@@ -33,13 +35,13 @@ use crate::wire::decode::{Message, decode};
 use crate::wire::encode::Status;
 use crate::wire::encoding::Encoding;
 
-/// How many bytes of answers are gathered before they are written, and how many the buffer keeps.
+/// Bytes of answers that are buffered before they are written, and that the buffer keeps.
 pub(super) const FLUSH_BYTES: usize = 64 << 10;
 
-/// How long an Execute waits for the Sync, which clients send with it.
+/// Time for which an Execute waits for the Sync, which clients send with it.
 const SYNC_WAIT: Duration = Duration::from_millis(20);
 
-/// How often a pipeline is executed before its client learns of a serialization failure.
+/// Executions of a pipeline before its client receives a serialization failure.
 const MAX_PIPELINE_ATTEMPTS: u32 = 24;
 
 /// A connection whose user is authenticated.
@@ -50,7 +52,7 @@ pub(super) struct Session<'c> {
     /// Messages of the extended protocol have come since the last Sync.
     is_in_pipeline: bool,
     attempts: u32,
-    /// How many bytes of answers there were at the message that is pinned.
+    /// Bytes of answers at the pinned message.
     answered_before_pin: usize,
 }
 
@@ -140,7 +142,7 @@ impl<'c> Session<'c> {
         self.wait(is_there, Transport::read_message)
     }
 
-    /// Whether answers may wait no longer.
+    /// Returns true if answers must be written now.
     fn must_write(&self) -> bool {
         let output = self.backend.output();
         let is_urgent = output.is_urgent() || !self.is_in_pipeline;
@@ -350,7 +352,8 @@ impl<'c> Session<'c> {
         Ok(())
     }
 
-    /// Whether the pipeline is executed again from its first Execute: nothing of it has remained, or was sent.
+    /// Rewinds the pipeline to its first Execute, and returns true, if none of its effects remains and none
+    /// of its answers was sent.
     fn replays(&mut self, error: &SqlError) -> bool {
         let replays = error.is_retryable()
             && self.attempts < MAX_PIPELINE_ATTEMPTS

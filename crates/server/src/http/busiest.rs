@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use heddledb::{AccessTrace, Database};
 use parking_lot::Mutex;
 
-/// How old a list may be before the next one is made.
+/// Age at which a list is replaced.
 const INTERVAL: Duration = Duration::from_millis(900);
 
-/// How many rows a list has at most.
+/// Most rows in a list.
 const ROWS_MAX: usize = 12;
 
 /// A row, and how often it was accessed.
@@ -27,14 +27,14 @@ pub(super) struct BusyRow {
     pub(super) rate: f64,
 }
 
-/// What all pages share.
+/// State that all pages share.
 #[derive(Default)]
 pub(crate) struct Busiest(Mutex<State>);
 
 #[derive(Default)]
 struct State {
     viewers: usize,
-    /// When accesses were taken last.
+    /// The last time at which accesses were taken.
     taken: Option<Instant>,
     rows: Arc<[BusyRow]>,
 }
@@ -62,7 +62,7 @@ impl Busiest {
 }
 
 impl Viewer<'_> {
-    /// Whether there was a database when it began to look.
+    /// Returns true if there was a database when the page was opened.
     pub(super) fn has_database(&self) -> bool {
         self.database.is_some()
     }

@@ -1,4 +1,4 @@
-//! What the process takes of its machine: when it was started, memory, and the disk that the log is on.
+//! Figures of the process on its machine: its start time, memory, and the disk that the log is on.
 
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Disk {
     pub(super) size: u64,
-    /// What this process may still write.
+    /// Bytes that this process may still write.
     pub(super) free: u64,
 }
 

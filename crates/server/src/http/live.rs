@@ -1,4 +1,4 @@
-//! What the live page shows: one JSON object each second, as a server-sent event.
+//! The data of the live page: one JSON object each second, as a server-sent event.
 //!
 //! # Invariants
 //! Rates are differences of two readings divided by the time between them. Lists are cut to their first
@@ -16,13 +16,14 @@ use super::busiest::{BusyRow, Viewer};
 use super::host;
 use crate::server::Shared;
 
-/// How often the page hears of changes.
+/// Interval between two events for the page.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long the first event measures: rates of less would say little, and an empty page for longer is a nuisance.
+/// Time that the first event measures: rates of less would say little, and an empty page for longer is a
+/// nuisance.
 const FIRST_INTERVAL: Duration = Duration::from_millis(250);
 
-/// How many entries a list has at most.
+/// Most entries in a list.
 const LIST_MAX: usize = 24;
 
 /// Sends events until the client leaves or `wait` says that the server ends.
@@ -198,7 +199,7 @@ fn sessions(sql: &Sql, shows_data: bool) -> Value {
     let mut states = BTreeMap::<&str, u64>::new();
     sessions.iter().for_each(|session| *states.entry(session.state).or_insert(0) += 1);
     let mut listed: Vec<_> = sessions.iter().collect();
-    // What runs or keeps a transaction open comes first, the longest time first.
+    // Statements that run and transactions that are open are first, the longest time first.
     listed.sort_by_key(|session| (session.state == "idle", std::cmp::Reverse(session.for_time)));
     let line = |session: &&heddle_sql::SessionReport| {
         json!({

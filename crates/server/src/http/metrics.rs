@@ -61,7 +61,7 @@ impl Metrics<'_> {
         self.line(name, &[], value);
     }
 
-    /// What Prometheus's clients report of every process, under their names.
+    /// Writes the metrics that Prometheus's clients report of every process, under their names.
     fn of_process(&mut self, shared: &Shared) {
         let started = host::seconds(shared.started);
         self.one(
@@ -143,7 +143,7 @@ impl Metrics<'_> {
     }
 }
 
-/// Whether the histogram says it already.
+/// Returns true if the histogram contains the statistic already.
 fn is_in_histogram(statistic: &Statistic) -> bool {
     ["statements", "statement_time"].contains(&statistic.name)
 }

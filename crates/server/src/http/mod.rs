@@ -37,13 +37,13 @@ use rustls::{ServerConnection, StreamOwned};
 use self::request::{Access, Refusal, Request};
 use crate::server::{ServerError, Shared, wake_acceptor};
 
-/// How many connections there are at once: every open page has one.
+/// Most connections at once: every open page has one.
 const CONNECTIONS_MAX: usize = 64;
 
-/// How many of them live pages may have: the others are left to requests that are answered at once.
+/// Most live pages at once: the other connections are left to requests that are answered at once.
 const LIVE_MAX: usize = 32;
 
-/// How long a client may take to ask, or to accept an answer.
+/// Time in which a client must send its request, or accept an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 const PAGE: &str = include_str!("page.html");
@@ -64,7 +64,7 @@ pub(crate) struct Http {
     acceptor: Option<JoinHandle<()>>,
 }
 
-/// How connections learn of the end.
+/// The signal by which connections learn that the server ends, and their numbers.
 #[derive(Default)]
 struct Ending {
     is_ending: AtomicBool,
@@ -144,7 +144,7 @@ impl Http {
         Ok(Http { address, ending, acceptor: Some(acceptor.map_err(ServerError::Thread)?) })
     }
 
-    /// Where it listens, with the port that it has got.
+    /// The address at which it listens, with its actual port.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
@@ -218,7 +218,7 @@ fn serve(socket: TcpStream, shared: &Shared, access: &Access, ending: &Ending) -
     }
 }
 
-/// Why a request has no answer.
+/// The reason for which a request has no answer.
 enum Answer {
     Refused(Refusal),
     Lost(io::Error),

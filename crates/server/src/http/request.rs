@@ -21,7 +21,7 @@ const HEAD_BYTES_MAX: usize = 8 << 10;
 /// The shortest token, in bytes.
 const TOKEN_BYTES_MIN: usize = 16;
 
-/// What a client asks for.
+/// A client's request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Request {
     /// Without a query.
@@ -30,7 +30,7 @@ pub(super) struct Request {
     headers: HashMap<String, String>,
 }
 
-/// Why a request is not answered.
+/// The reason for which a request is not answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     Malformed,
@@ -119,7 +119,7 @@ fn parse(head: &str) -> Result<Request, Refusal> {
     Ok(Request { path, headers })
 }
 
-/// Which requests are answered.
+/// The check of which requests are answered.
 #[derive(Debug)]
 pub(super) struct Access {
     is_loopback: bool,
@@ -172,14 +172,14 @@ impl Access {
         if is_right { Ok(()) } else { Err(Refusal::Token) }
     }
 
-    /// Whether clients that have passed see keys of rows and texts of statements: with the token, or as long as
-    /// connections from this machine are trusted under any name.
+    /// Returns true if clients that have passed see keys of rows and texts of statements: with the token, or
+    /// as long as connections from this machine are trusted under any name.
     pub(super) fn shows_data(&self, shared: &Shared) -> bool {
         self.token.is_some() || shared.trusts_everybody()
     }
 }
 
-/// Whether a `Host` names this machine: an address of loopback or `localhost`, with or without a port.
+/// Returns true if a `Host` names this machine: a loopback address or `localhost`, with or without a port.
 fn names_this_machine(host: &str) -> bool {
     let name = match host.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),

@@ -1,4 +1,4 @@
-//! Which clients may log in, by address and user, and how they prove who they are.
+//! The rules for logins: which clients may log in, by address and user, and their authentication methods.
 
 use std::net::IpAddr;
 
@@ -15,15 +15,15 @@ pub struct HostRule {
     /// The users it is for; none means all.
     #[serde(default)]
     pub users: Vec<String>,
-    /// How these users prove it.
+    /// The authentication method of these users.
     pub method: Method,
 }
 
-/// How a user proves to be one.
+/// An authentication method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
-    /// Not at all.
+    /// No authentication.
     Trust,
     /// By a password, in an exchange that does not show it.
     Scram,
@@ -34,7 +34,8 @@ pub enum Method {
 }
 
 impl Settings {
-    /// How this user proves itself from this address. `has_users`: whether any user was added to the database.
+    /// The authentication method of a user at an address. `has_users`: true if any user was added to the
+    /// database.
     pub(crate) fn method(&self, address: IpAddr, user: &str, has_users: bool) -> Method {
         let fits = |rule: &&HostRule| {
             Network::parse(&rule.address).is_some_and(|network| network.contains(address))

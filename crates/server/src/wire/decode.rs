@@ -11,7 +11,7 @@ pub(crate) enum Named<'a> {
     Portal(&'a str),
 }
 
-/// Whether values are sent as text or in their binary form.
+/// The format in which values are sent: as text, or in their binary form.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Format {
     #[default]
@@ -89,7 +89,7 @@ pub(crate) enum Message<'a> {
     FunctionCall,
 }
 
-/// Whether a message of this type exists: a length behind any other byte means nothing.
+/// Returns true if a message of this type exists: a length behind any other byte means nothing.
 pub(crate) fn is_known(tag: u8) -> bool {
     b"QPBDECHSXdcfpF".contains(&tag)
 }
@@ -162,7 +162,7 @@ fn named<'a>(fields: &mut Fields<'a>) -> Result<Named<'a>, ProtocolError> {
     }
 }
 
-/// How many rows an Execute asks for at most; zero, or a negative number as PostgreSQL reads it, is all of them.
+/// The most rows that an Execute asks for; zero, or a negative number as PostgreSQL reads it, is all of them.
 fn max_rows(fields: &mut Fields<'_>) -> Result<u32, ProtocolError> {
     Ok(u32::try_from(fields.i32()?).unwrap_or(0))
 }

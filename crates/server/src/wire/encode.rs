@@ -38,7 +38,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// What is to be written.
+    /// The bytes that are to be written.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -136,7 +136,7 @@ impl Output {
         });
     }
 
-    /// What another session, or this one, has notified.
+    /// Appends a notification of another session, or of this one.
     pub(crate) fn notification(&mut self, process: u32, channel: &str, payload: &str) {
         let encoding = self.encoding;
         self.message(b'A', |body| {

@@ -15,7 +15,7 @@ pub(crate) const PROTOCOL_VIOLATION: &str = "08P01";
 /// The SQLSTATE of a text with bytes that are no characters of its encoding.
 pub(crate) const NOT_IN_REPERTOIRE: &str = "22021";
 
-/// What a client sent that is not the protocol.
+/// A violation of the protocol by a client.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct ProtocolError {

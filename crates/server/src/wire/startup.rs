@@ -7,12 +7,12 @@ const CANCEL: u32 = 80_877_102;
 const SSL: u32 = 80_877_103;
 const GSS: u32 = 80_877_104;
 
-/// What a connection opens with.
+/// The first message of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Startup {
     /// The client asks whether TLS is available, and goes on with another of these.
     Tls,
-    /// The same for GSSAPI, which is never available.
+    /// The client asks whether GSSAPI is available, which it never is, and goes on with another of these.
     Gss,
     /// Another connection's statement is to be ended.
     Cancel {
