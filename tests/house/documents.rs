@@ -71,14 +71,17 @@ pub fn too_long(path: &str, bytes: u64) -> Option<Violation> {
     (bytes > BYTES_MAX).then(|| Violation { path: path.to_string(), line: 1, what: what() })
 }
 
+/// The page that shows every folder of the engine.
+pub const MAP: &str = "docs/reference/files.md";
+
 /// Folders of the engine that the map does not show.
 pub fn folders_not_in_map(folders: &[String], map: &str) -> Vec<Violation> {
     let missing = folders.iter().filter(|folder| !map.contains(&format!("src/{folder}/")));
     missing
         .map(|folder| Violation {
-            path: "ARCHITECTURE.md".to_string(),
+            path: MAP.to_string(),
             line: 1,
-            what: format!("`src/{folder}/` is not in \"Where to look for what\": say there what it is for"),
+            what: format!("`src/{folder}/` is not on the map: say there what it is for"),
         })
         .collect()
 }

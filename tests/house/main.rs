@@ -142,6 +142,6 @@ fn the_map_shows_every_folder() {
         |path: &std::path::Path| fs::read_dir(path).is_ok_and(|mut inside| inside.next().is_some());
     let folders = entries.filter(|entry| has_files(&entry.path()));
     let folders: Vec<_> = folders.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-    let map = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md is there");
+    let map = fs::read_to_string(root().join(documents::MAP)).expect("the map of files is there");
     demand_none(documents::folders_not_in_map(&folders, &map));
 }
