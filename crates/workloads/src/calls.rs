@@ -1,9 +1,9 @@
 //! The calls that a generator makes together, in memory that is used again.
 //!
-//! What has to stay true:
+//! Invariants:
 //! - Making a call copies its arguments into place and nothing else: no allocation, no counted handle, no large value
 //!   that is moved. A driver that asks for millions of calls a second would measure itself otherwise.
-//! - Places stand in the order in which the calls were made, from 0.
+//! - Places are in the order in which the calls were made, from 0.
 
 use std::time::Duration;
 
@@ -14,19 +14,19 @@ use heddledb::Args;
 pub struct Calls {
     /// Places of procedures, and arguments. Those beyond `made` are old, and kept for their memory.
     calls: Vec<(usize, Args)>,
-    /// How many marks each call leaves; as long as `calls`.
+    /// Marks that each call leaves; as long as `calls`.
     marks: Vec<u32>,
     made: usize,
     refused: Vec<Refused>,
     elapsed: Duration,
 }
 
-/// What a generator could not make a call of: it counts as a failed call.
+/// A call that a generator could not make: it counts as a failed call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// A place in the generator's list of procedures.
     pub procedure: usize,
-    /// Why, to count by.
+    /// The reason, by which refusals are counted.
     pub reason: &'static str,
 }
 
@@ -35,14 +35,14 @@ pub struct Refused {
 pub struct Call<'c> {
     /// A place in the generator's list of procedures.
     pub procedure: usize,
-    /// How many marks it leaves if it is committed.
+    /// Marks that it leaves if it is committed.
     pub marks: u32,
-    /// With which arguments.
+    /// Its arguments.
     pub args: &'c Args,
 }
 
 impl Call<'_> {
-    /// Whether the call writes nothing.
+    /// Returns true if the call writes nothing.
     pub fn is_read_only(&self) -> bool {
         self.marks == 0
     }
@@ -56,7 +56,7 @@ impl Calls {
         self.elapsed = elapsed;
     }
 
-    /// How long the measured interval has lasted: zero before it.
+    /// The length of the measured interval so far: zero before it.
     pub fn elapsed(&self) -> Duration {
         self.elapsed
     }
@@ -112,7 +112,7 @@ impl Calls {
         self.made + self.refused.len()
     }
 
-    /// Whether there is neither a call nor a refusal.
+    /// Returns true if there is neither a call nor a refusal.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -122,12 +122,12 @@ impl Calls {
         &self.calls[..self.made]
     }
 
-    /// How many marks each of the calls leaves.
+    /// The marks that each of the calls leaves.
     pub fn marks(&self) -> &[u32] {
         &self.marks[..self.made]
     }
 
-    /// What was refused.
+    /// The refused calls.
     pub fn refused(&self) -> &[Refused] {
         &self.refused
     }

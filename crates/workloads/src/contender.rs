@@ -7,7 +7,7 @@ use crate::workload::Generator;
 
 /// Does the calls of a workload without a database.
 pub trait Contender: Send + Sync {
-    /// Its name, which stands where a protocol's would.
+    /// Its name, which is printed in place of a protocol's.
     fn name(&self) -> &'static str;
 
     /// The calls of one caller: the same ones as for the engine. They have no procedures.

@@ -1,9 +1,9 @@
-//! What can go wrong around a workload: the engine's errors, and the workload's own input and settings.
+//! Errors around a workload: the engine's, and those of the workload's own input and settings.
 
 /// A result around a workload.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a workload could not be set up or run.
+/// The reason for which a workload could not be set up or run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -16,9 +16,9 @@ pub enum Error {
     /// A file or stream could not be read or written.
     #[error("{what}: {reason}")]
     Stream {
-        /// Which file, and what was being done.
+        /// The file or stream, and the failed access.
         what: String,
-        /// What the system said.
+        /// The operating system's error.
         reason: std::io::Error,
     },
     /// The system refused a thread for a caller.

@@ -1,7 +1,8 @@
-//! A workload's transactions as functions in SQL, and how a call's arguments become theirs.
+//! A workload's transactions as SQL functions, and the conversion of a call's arguments to theirs.
 //!
-//! The functions are in `crates/workloads/sql`, one file for each workload. They work on the tables that the workload
-//! makes, and leave the same marks as its procedures. What runs them is the caller's affair: a workload knows no SQL.
+//! The functions are in `crates/workloads/sql`, one file for each workload. They work on the tables that the
+//! workload makes, and leave the same marks as its procedures. The caller decides how they are executed: a
+//! workload knows no SQL.
 
 use heddledb::Args;
 
@@ -19,16 +20,16 @@ pub struct Functions {
 pub struct FunctionCall {
     /// Its name.
     pub name: &'static str,
-    /// Where its arguments come from, in order.
+    /// Sources of its arguments, in order.
     pub arguments: Vec<Argument>,
 }
 
 /// An argument of a function, from those of a procedure's call, which are integers and referred to by their places.
 #[derive(Clone, Copy, Debug)]
 pub enum Argument {
-    /// The same integer.
+    /// The integer itself.
     Integer(usize),
-    /// The text that the integer stands for.
+    /// The text that the integer is a number of.
     Text(usize, fn(i64) -> String),
     /// The integer in cents, as a number with two decimals.
     Cents(usize),
@@ -38,7 +39,7 @@ pub enum Argument {
     Integers {
         /// The first integer's place.
         first: usize,
-        /// How far the next one's is from it.
+        /// Distance from one integer's place to the next.
         step: usize,
         /// The place of their number.
         count: usize,

@@ -3,7 +3,7 @@
 use crate::Result;
 use crate::calls::Call;
 
-/// What opens connections.
+/// Opens connections.
 pub trait Interface: Send + Sync {
     /// Opens the connection of one caller, on the caller's own thread.
     ///

@@ -1,4 +1,4 @@
-//! Which transaction comes next, by the shares of a benchmark's mix.
+//! The choice of the next transaction, by the shares of a benchmark's mix.
 
 use fastrand::Rng;
 

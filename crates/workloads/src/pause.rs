@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// How long a body pauses after an access. The usual pause is none, and costs one comparison.
+/// The pause of a body after an access. The default is no pause, which costs one comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pause(Duration);
 

@@ -39,12 +39,12 @@ pub(crate) fn table_if_there(db: &Database, name: &str) -> Result<Option<Table>>
     }
 }
 
-/// How many rows a table has.
+/// The number of a table's rows.
 pub(crate) fn count(db: &Database, table: &Table) -> Result<u64> {
     db.read(|snapshot| count_in(snapshot, table))
 }
 
-/// How many rows a table has in a snapshot.
+/// The number of a table's rows in a snapshot.
 pub(crate) fn count_in(snapshot: &Snapshot, table: &Table) -> Result<u64> {
     fold_in(snapshot, table, 0, |rows, _| {
         *rows += 1;

@@ -64,12 +64,13 @@ pub trait Workload: Send + Sync {
         None
     }
 
-    /// Whether the workload has a finite number of calls, such as those read from a file.
+    /// Returns true if the workload has a finite number of calls, such as those read from a file.
     fn is_finite(&self) -> bool {
         false
     }
 
-    /// Whether the invariants hold in every snapshot, so that a run may check them every second under load.
+    /// Returns true if the invariants hold in every snapshot, so that a run may check them every second under
+    /// load.
     fn is_audited(&self) -> bool {
         false
     }

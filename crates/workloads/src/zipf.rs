@@ -1,19 +1,21 @@
 //! Popularity after Zipf: the k-th most popular of n things is chosen in proportion to 1 / k^alpha, for any alpha from
 //! 0 (all alike) on.
 //!
-//! A choice has to cost little beside a transaction, and its tables have to fit beside the transaction's data in the
-//! fastest cache: so no table of n entries, and no logarithm for each choice. Ranks are gathered into *buckets*: the
-//! first ones stand alone, the later ones in buckets whose last rank is about 3 % above the first. A bucket is chosen
-//! by its upper bound, size / first^alpha, from an alias table (Walker 1977; Vose 1991), a rank within it evenly, and
-//! that rank is accepted with probability (first / rank)^alpha; or all is done again. So the distribution is exact. Of
-//! the power, a lower bound for the whole bucket is kept: a power is computed for the few choices that lie above it.
+//! A choice has to cost little beside a transaction, and its tables have to fit beside the transaction's data
+//! in the fastest cache: therefore there is no table of n entries, and no logarithm for each choice. Ranks
+//! are gathered into *buckets*: the first ones are buckets of their own, the later ones share buckets whose
+//! last rank is about 3 % above the first. A bucket is chosen by its upper bound, size / first^alpha, from an
+//! alias table (Walker 1977; Vose 1991), a rank within it evenly, and that rank is accepted with probability
+//! (first / rank)^alpha; otherwise the choice is repeated. Therefore the distribution is exact. A lower bound
+//! of the power for the whole bucket is kept: the power itself is computed for the few choices that lie above
+//! it.
 
 use fastrand::Rng;
 
-/// Ranks that stand alone.
+/// Ranks that are buckets of their own.
 const ALONE: u64 = 64;
 
-/// A bucket reaches this share of its first rank further.
+/// A bucket has one rank for this many of its first rank, and at least one.
 const WIDTH: u64 = 32;
 
 /// Chooses ranks from 0, the most popular one.
@@ -24,7 +26,8 @@ pub(crate) struct Zipf {
     buckets: Box<[Bucket]>,
 }
 
-/// A column of the alias table: below the threshold it stands for the bucket of its own number, else for another.
+/// A column of the alias table: below the threshold it selects the bucket of its own number, else for
+/// another.
 #[derive(Clone, Copy, Debug)]
 struct Column {
     threshold: u64,
@@ -37,7 +40,7 @@ struct Bucket {
     /// From 1, as in the formula.
     first: u64,
     size: u64,
-    /// What every rank of the bucket is accepted below.
+    /// The threshold below which a rank of the bucket is accepted.
     accepted: u64,
 }
 
@@ -86,7 +89,7 @@ impl Zipf {
     }
 }
 
-/// How popular a rank is, as a share of the first one's popularity.
+/// The popularity of a rank, as a share of the first one's.
 fn share(first: u64, rank: u64, alpha: f64) -> f64 {
     (first as f64 / rank as f64).powf(alpha)
 }
@@ -102,7 +105,7 @@ fn split(random: u64, count: u64) -> (u64, u64) {
 fn alias_table(weights: Vec<f64>) -> Box<[Column]> {
     let mean = weights.iter().sum::<f64>() / weights.len() as f64;
     let mut heights: Vec<f64> = weights.into_iter().map(|weight| weight / mean).collect();
-    // A column that is not filled up stands for its own bucket alone.
+    // A column that is not filled up selects its own bucket only.
     let mut columns: Vec<Column> =
         (0..heights.len()).map(|own| Column { threshold: u64::MAX, other: own as u32 }).collect();
     let (mut low, mut high): (Vec<usize>, Vec<usize>) =
@@ -162,7 +165,7 @@ fn common_divisor(mut one: u64, mut other: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// How often ranges of ranks were chosen, and how often they should have been.
+    /// Compares the number of choices in ranges of ranks with the expected number.
     fn compare(count: u64, alpha: f64, ranges: &[(u64, u64)]) {
         const CHOICES: u64 = 400_000;
         let zipf = Zipf::new(count, alpha);

@@ -1,4 +1,4 @@
-//! Whether every booking has been counted once at each of its nights, or at its guide.
+//! Checks that every booking has been counted once at each of its nights, or at its guide.
 
 use std::collections::BTreeMap;
 
@@ -16,11 +16,11 @@ pub(super) fn highest_number(db: &Database, booking: &Table) -> heddledb::Result
     })
 }
 
-/// What bookings say.
+/// The sums of all bookings.
 #[derive(Default)]
 struct Booked {
     bookings: u64,
-    /// How many more stays include this night than the one before.
+    /// For each night, the number of stays that include it, less those that include the night before.
     changes: BTreeMap<i64, i64>,
     tours: BTreeMap<i64, i64>,
     /// The first booking that is wrong on its own.

@@ -48,17 +48,17 @@ const NUMBERS: i64 = 1_024;
 /// The settings of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bookings {
-    /// How many nights there are, from 1 on.
+    /// Number of nights, from 1 on.
     pub nights: u32,
     /// The most nights of a stay; the least is 1.
     pub longest_stay: u32,
-    /// How many guides there are, from 1 on.
+    /// Number of guides, from 1 on.
     pub guides: u32,
-    /// How much more popular some first nights and some guides are: the k-th is chosen in proportion to 1 / k^alpha.
+    /// Skew of first nights and guides: the k-th most popular is chosen in proportion to 1 / k^alpha.
     pub alpha: f64,
-    /// How many of a hundred transactions are tours.
+    /// Percentage of tours among the transactions.
     pub tour_percent: f64,
-    /// Whether intervals and inserted values are declared. Without them, a schedule has keys only.
+    /// True if intervals and inserted values are declared. Otherwise a schedule has keys only.
     pub declared: bool,
     /// A pause after each access.
     pub pause: Pause,

@@ -63,7 +63,7 @@ fn generated_calls_are_in_range_and_no_two_have_a_number() {
             assert!(if settings.tour_percent > 0.0 { (850..1_150).contains(&tours) } else { tours == 0 });
         }
         assert_eq!(settings.check(&db, Some(400)), Ok(()));
-        // Another run goes on with numbers that no booking has.
+        // Another run continues with numbers that no booking has.
         let again = settings.bind(&db, 1).unwrap().generator(7, 0).unwrap().fill_one();
         assert!(again > 400 && !numbers.range(..400).any(|number| *number == again));
     }

@@ -1,4 +1,4 @@
-//! Whether the books agree, to the cent.
+//! Checks that the books agree, to the cent.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::TELLERS_PER_BRANCH;
 use super::tables::{ACCOUNT, BRANCH, HISTORY, OPENING_BALANCE, TELLER};
 use crate::scan;
 
-/// What the tables say about one branch. Sums are wide, so that a damaged balance can't overflow them.
+/// One branch's figures in the tables. Sums are wide, so that a damaged balance can't overflow them.
 #[derive(Debug, Default)]
 struct Books {
     /// The balance in the branch's own record; `None` while the branch is only partly loaded.

@@ -11,12 +11,12 @@ use crate::Result;
 use crate::calls::{Call, Calls};
 use crate::workload::{Bound, Generator, random_of};
 
-/// How many of a hundred accounts belong to another branch than the teller, where there is one.
+/// Percentage of accounts of another branch than the teller's, if there is another one.
 const REMOTE_PERCENT: u32 = 15;
 
 /// The largest amount of one call, in cents.
 const LARGEST_AMOUNT: i64 = 99_999;
-/// The same in TPC-B (clause 5.3.6).
+/// The largest amount of one call in TPC-B (clause 5.3.6), in cents.
 const LARGEST_AMOUNT_TPC_B: i64 = 999_999;
 
 /// The bank, open for business.

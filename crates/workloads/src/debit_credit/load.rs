@@ -1,6 +1,6 @@
 //! Fills the bank.
 //!
-//! What has to stay true: a branch's own record is inserted last, in the same transaction as its last accounts, so
+//! Invariants: a branch's own record is inserted last, in the same transaction as its last accounts, so
 //! that a branch that is there is whole, and a load that was cut short can go on.
 
 use heddledb::{Database, Tx, key, row};

@@ -7,7 +7,7 @@
 //! caller, sequence): each caller appends at its own end of the ordered index, and callers of later runs on the same
 //! directory take higher numbers.
 //!
-//! What has to stay true, per branch and to the cent: what the tellers' balances changed by is what the branch's
+//! Invariant, per branch and to the cent: what the tellers' balances changed by is what the branch's
 //! balance changed by, and the sum of the history written there; what the accounts' balances changed by is the sum
 //! of the history of those accounts, wherever it was written.
 
@@ -36,13 +36,14 @@ pub(crate) const TELLERS_PER_BRANCH: i64 = 10;
 /// The settings of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DebitCredit {
-    /// How many branches the bank has.
+    /// Number of branches.
     pub branches: u32,
-    /// How many accounts each branch has.
+    /// Number of accounts of each branch.
     pub accounts_per_branch: u32,
-    /// How many of a hundred calls give a wrong access code.
+    /// Percentage of calls that give a wrong access code.
     pub bad_percent: f64,
-    /// Whether transactions are TPC-B's: no access code and no floor, larger amounts, and the account's balance is returned.
+    /// True if transactions are TPC-B's: no access code and no floor, larger amounts, and the account's
+    /// balance is returned.
     pub tpc_b: bool,
     /// A pause after each access.
     pub pause: Pause,

@@ -28,7 +28,8 @@ pub(super) mod argument {
 }
 use argument::*;
 
-/// Registers the procedure: one phase of four actions. The account comes first, because it is the one that can fail.
+/// Registers the procedure: one phase of four actions. The account is first, because it is the one that can
+/// fail.
 pub(super) fn register(db: &Database, tables: &Tables, settings: &DebitCredit) -> Result<Procedure> {
     let pause = settings.pause;
     let mut definition = ProcedureDefinition::new("debit-credit");
@@ -43,7 +44,8 @@ pub(super) fn register(db: &Database, tables: &Tables, settings: &DebitCredit) -
     ]))
 }
 
-/// The same transaction on the caller's own thread, and without the procedure, so that tables may change meanwhile.
+/// Runs the same transaction on the caller's own thread, and without the procedure, so that tables may change
+/// meanwhile.
 pub(super) fn run_closure(
     db: &Database,
     tables: &Tables,

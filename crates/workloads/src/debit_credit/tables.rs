@@ -13,10 +13,10 @@ pub(crate) const HISTORY: &str = "history";
 /// In the order in which they are made: a database cut short while it is made lacks the last ones.
 pub(crate) const NAMES: [&str; 4] = [BRANCH, TELLER, ACCOUNT, HISTORY];
 
-/// What a fresh account holds, in cents.
+/// The balance of a fresh account, in cents.
 pub(crate) const OPENING_BALANCE: i64 = 100_000;
 
-/// How far an account may be overdrawn, in cents.
+/// The lowest balance of an account, in cents.
 pub(crate) const FLOOR: i64 = -100_000_000;
 
 /// Fillers bring each record to 128 bytes: two or three 8-byte columns, and an account's 4-byte code.

@@ -1,5 +1,5 @@
-//! Client threads: each makes one call at a time, by itself or through a connection of its own, and waits for its durable
-//! answer.
+//! Client threads: each makes one call at a time, directly or through a connection of its own, and waits for
+//! its durable answer.
 
 use std::time::Instant;
 
@@ -10,11 +10,11 @@ use crate::interface::Connection;
 use crate::workload::Generator;
 use crate::{Error, Result};
 
-/// How a client's calls reach the engine.
+/// The way of a client's calls into the engine.
 enum Way {
     /// Through the pipeline.
     Pipeline,
-    /// As closures on the client's own thread.
+    /// Executed as closures on the client's own thread.
     Closures,
     Connection(Box<dyn Connection>),
 }

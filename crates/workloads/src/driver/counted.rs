@@ -1,4 +1,5 @@
-//! What is read at the beginning and at the end of the measured interval: the engine's counters, and the process's use of processors.
+//! Readings at the beginning and at the end of the measured interval: the engine's counters, and the
+//! process's use of processors.
 
 use std::ops::Sub;
 use std::time::Duration;

@@ -1,10 +1,10 @@
 //! Generators: threads that make calls and place them in the workers' queues, without waiting for the answers.
 //!
-//! As in the experiments of the conflict prediction paper, making and placing calls is apart from running them. A
-//! generator waits only where the engine lets no more calls in, or where the queue is full that a call is for. When an
-//! answer is released, the thread that releases it notes the time; the generator counts it when it comes by.
+//! As in the experiments of the conflict prediction paper, calls are made and placed apart from their
+//! execution. A generator waits only if the engine admits no more calls, or if the queue of a call is full.
+//! The thread that releases an answer records the time; the generator counts the answer later.
 //!
-//! What has to stay true: a call counts at the time of its release, not at the time when its generator looked.
+//! Invariants: a call counts at the time of its release, not at the time when its generator looked.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,7 +20,7 @@ use crate::Result;
 use crate::calls::Calls;
 use crate::workload::Generator;
 
-/// How long a generator that has made all its calls sleeps before it looks for answers again.
+/// Time for which a generator that has made all its calls sleeps before it looks for answers again.
 const IDLE: Duration = Duration::from_micros(200);
 
 /// The answers that were released, by their calls' places.

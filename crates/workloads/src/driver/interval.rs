@@ -1,6 +1,6 @@
-//! When a run warms up, when it is measured, and when its callers stop.
+//! The phases of a run: its warm-up, the interval that is measured, and the end, when its callers stop.
 //!
-//! What has to stay true: a release at time t counts if and only if `measured_from <= t < measured_until`; a run
+//! Invariants: a release at time t counts if and only if `measured_from <= t < measured_until`; a run
 //! bounded by a number of calls, or by its input, is measured until its last release.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -44,7 +44,7 @@ impl Interval {
         now.saturating_duration_since(self.start)
     }
 
-    /// Where in the measured interval a release falls, or `None` outside of it.
+    /// The place of a release in the measured interval. `None` outside of it.
     pub fn measured_offset(&self, released_at: Instant) -> Option<Duration> {
         if self.measured_until.is_some_and(|until| released_at >= until) {
             return None;
@@ -52,17 +52,17 @@ impl Interval {
         released_at.checked_duration_since(self.measured_from)
     }
 
-    /// How long the measured interval has lasted: zero before it.
+    /// The length of the measured interval so far: zero before it.
     pub fn since_measured(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.measured_from)
     }
 
-    /// Whether the measured interval has ended.
+    /// Returns true if the measured interval has ended.
     pub fn is_over(&self, now: Instant) -> bool {
         self.measured_until.is_some_and(|until| now >= until)
     }
 
-    /// Whether callers make no more calls.
+    /// Returns true if callers make no more calls.
     pub fn is_stopped(&self, now: Instant) -> bool {
         // Relaxed: a late look costs one more call, and nothing else is read on the strength of it.
         self.stopped.load(Ordering::Relaxed) || self.is_over(now)
@@ -105,7 +105,7 @@ impl Interval {
         self.released.load(Ordering::Relaxed)
     }
 
-    /// How long until the measured interval begins or ends, whichever comes next.
+    /// Time until the measured interval begins or ends, whichever is next.
     pub fn next_event(&self, now: Instant) -> Duration {
         let until = |time: Instant| time.checked_duration_since(now).filter(|wait| !wait.is_zero());
         let next = until(self.measured_from).or_else(|| self.measured_until.and_then(until));

@@ -56,7 +56,7 @@ pub use contender_run::run_contender;
 pub use report::{Report, TransactionReport};
 pub use settings::{CallPath, Settings};
 
-/// How often a run reports its progress.
+/// Interval between a run's reports of its progress.
 const TICK: Duration = Duration::from_millis(100);
 
 /// The progress of a run.
@@ -68,7 +68,7 @@ pub struct Tick {
     pub released: u64,
 }
 
-/// What all callers of one run share.
+/// State that all callers of one run share.
 struct Context<'a> {
     db: &'a Database,
     bound: &'a dyn Bound,
@@ -93,7 +93,8 @@ pub fn run(
     run_through(None, db, workload, bound, settings, watch)
 }
 
-/// The same, through connections of an interface if there is one: [`CallPath::Connections`] needs it.
+/// Runs a bound workload through connections of an interface, if there is one: [`CallPath::Connections`]
+/// needs it.
 ///
 /// # Errors
 /// As [`run`].
@@ -191,7 +192,7 @@ fn join(caller: ScopedJoinHandle<'_, Result<Recorder>>) -> Result<Recorder> {
     }
 }
 
-/// Whether an error is the call's own, and is counted. Any other error ends the run.
+/// Returns true if an error is the call's own, which is counted. Any other error ends the run.
 fn is_own_failure(error: &heddledb::Error) -> bool {
     use heddledb::Error::{CheckViolation, DuplicateKey, Failed, MissingKey, NullValue, Overflow};
     matches!(

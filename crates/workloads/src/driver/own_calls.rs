@@ -5,9 +5,10 @@
 //! Only the others are kept, that is failed calls and calls that the protocol has stashed;
 //! [`waiting`](super::waiting) tracks them.
 //!
-//! Where results wait for no log, small groups of calls that take less than a microsecond each are executed in rounds: several in a
-//! row, counted together. The first group of a round of which no call is stashed is timed, and stands for the others (its caches are
-//! the coldest, since a round's calls are generated before it). Stashed calls have timings of their own.
+//! If results wait for no log, small groups of calls that take less than a microsecond each are executed in
+//! rounds: several in a row, counted together. The first group of a round of which no call is stashed is
+//! timed, and represents the others (its caches are the coldest, since a round's calls are generated before
+//! it). Stashed calls have timings of their own.
 //!
 //! # Invariants
 //! - A round of calls costs one or two readings of the clock, and a call that simply commits costs a few additions. The engine
@@ -27,10 +28,10 @@ use crate::Result;
 use crate::calls::Calls;
 use crate::workload::Generator;
 
-/// How long an idle worker sleeps before it polls again.
+/// Time for which an idle worker sleeps before it polls again.
 const IDLE: Duration = Duration::from_micros(100);
 
-/// How often a worker adds its released calls to the shared counter, which is contended.
+/// Interval after which a worker adds its released calls to the shared counter, which is contended.
 const TELL: Duration = Duration::from_millis(10);
 
 /// The calls of a round where groups are smaller; a divisor of it is best.
@@ -54,11 +55,12 @@ struct Loop<'a> {
     generator: Box<dyn Generator>,
     recorder: Recorder,
     in_flight: usize,
-    /// Whether results, but of stashed calls, are released as soon as they are executed: no log is waited for.
+    /// True if results, except those of stashed calls, are released as soon as they are executed, because
+    /// they wait for no log.
     waits_for_no_log: bool,
     /// The most calls of the next round: a multiple of `in_flight`.
     round: usize,
-    /// When the last round began.
+    /// Time at which the last round began.
     begun: Instant,
     calls: Calls,
     /// The calls' planned arrivals; empty without an offered rate.
@@ -191,8 +193,8 @@ impl<'a> Loop<'a> {
         timed.start..(timed.start + self.in_flight).min(self.results.len())
     }
 
-    /// The timing of a call of the timed group. It stands for the calls at its place in all groups of the round; stashed ones have
-    /// their own.
+    /// The timing of a call of the timed group. It represents the calls at its place in all groups of the
+    /// round; stashed ones have their own.
     fn timing_of(&self, timed: TimedGroup, place: usize) -> Timing {
         let in_group = place % self.in_flight;
         let alike = (self.results.len() - in_group).div_ceil(self.in_flight);
@@ -219,7 +221,7 @@ impl<'a> Loop<'a> {
         Ok(())
     }
 
-    /// How many of the claimed calls are due: all of them, or those whose planned arrival has passed.
+    /// The number of claimed calls that are due: all of them, or those whose planned arrival has passed.
     fn arrived(&mut self, now: Instant, claimed: usize) -> usize {
         let Some(arrivals) = &self.context.arrivals else { return claimed };
         self.arrivals.clear();
@@ -304,7 +306,7 @@ impl<'a> Loop<'a> {
         self.results = results;
     }
 
-    /// The timing of a call that is recorded by itself; none if one of the timed group stands for it.
+    /// The timing of a call that is recorded on its own. `None` if one of the timed group represents it.
     fn timing_of_special(&self, now: Instant, timed: Option<TimedGroup>, place: usize) -> Option<Timing> {
         match timed {
             Some(timed) if !self.results[place].is_stashed() => {

@@ -1,4 +1,4 @@
-//! What one calling thread has seen: counts, reasons, latencies. Threads share nothing while they run.
+//! The figures of one calling thread: counts, reasons, latencies. Threads share nothing while they run.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use super::interval::Interval;
 /// Rates over time are kept per tenth of a second.
 pub(super) const SLOTS_PER_SECOND: f64 = 10.0;
 
-/// How a call ended.
+/// The outcome of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// Committed, and its result released.
@@ -23,13 +23,14 @@ pub(super) enum Outcome {
 /// One released call.
 pub(super) struct Release {
     pub procedure: usize,
-    /// How many marks it leaves if it was committed; a call without marks only reads.
+    /// Marks that it leaves if it was committed; a call without marks only reads.
     pub marks: u32,
     pub outcome: Outcome,
-    /// How often the call was retried; 0 where unknown.
+    /// Retries of the call; 0 where unknown.
     pub retries: u32,
     pub at: Instant,
-    /// Time from arrival to release, where it was sampled, and for how many calls it stands.
+    /// Time from arrival to release, where it was sampled, and the number of calls that the sample
+    /// represents.
     pub latency: Option<(Duration, u64)>,
 }
 
@@ -66,7 +67,7 @@ pub(super) struct Recorder {
     pub write_latency: Histogram<u64>,
     /// Committed calls per tenth of a second of the measured interval.
     pub slots: Vec<u64>,
-    /// What the committed calls of the whole run, warm-up and all, have left: the marks that the database has to show.
+    /// Marks of the committed calls of the whole run, warm-up and all, which the database must show.
     pub marks: u64,
     pub last_release: Option<Instant>,
 }
@@ -167,7 +168,7 @@ impl Recorder {
 pub(super) struct Tally {
     by_procedure: Vec<Together>,
     marks: u64,
-    /// When all of them were made, where not each has a timing of its own, or none.
+    /// Time at which all of them were made. `None` if there are none, or each has a timing of its own.
     made_at: Option<Instant>,
     timed: Vec<Timed>,
 }
@@ -187,14 +188,14 @@ struct Timed {
     read_only: bool,
 }
 
-/// From when to when a call's latency counts.
+/// The beginning and end of a call's latency.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timing {
-    /// When it was made, or was planned to arrive.
+    /// Time at which it was made, or was planned to arrive.
     pub arrival: Instant,
-    /// When its result was released, if that was before it is recorded.
+    /// Time of its release, if that was before it is recorded.
     pub released: Option<Instant>,
-    /// How many calls it stands for.
+    /// Number of calls that it represents.
     pub weight: u64,
 }
 
@@ -231,7 +232,7 @@ impl Tally {
         self.marks += u64::from(marks);
     }
 
-    /// Has a counted call's latency recorded by itself.
+    /// Records a counted call's latency on its own.
     pub fn time(&mut self, timing: Timing, procedure: usize, marks: u32) {
         self.timed.push(Timed { timing, procedure, read_only: marks == 0 });
     }

@@ -1,4 +1,4 @@
-//! What all callers of a run saw together.
+//! The figures of a run, merged from all its callers.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ pub struct TransactionReport {
     pub aborted: Option<u64>,
     /// Calls that ended in their own error.
     pub failed: u64,
-    /// Why they failed, and how many.
+    /// Number of failed calls by their reason.
     pub failed_by_reason: BTreeMap<Cow<'static, str>, u64>,
     /// Mean latency in microseconds; none where none was sampled.
     pub mean_microseconds: Option<f64>,
@@ -62,7 +62,8 @@ pub struct Report {
     pub processor_time: Option<Duration>,
     /// Committed calls of the whole run that left a mark in the database.
     pub marks: u64,
-    /// Which thread touched which record when, in the measured interval, if the database notes that.
+    /// Access trace of the measured interval, if the database records one: which thread touched which record,
+    /// and when.
     pub access_trace: Option<AccessTrace>,
 }
 

@@ -1,4 +1,4 @@
-//! What to run: what makes the calls, for how long, at what rate.
+//! Settings of a run: the source of calls, its length, and the rate.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::workload::in_range;
 use crate::{Error, Result};
 
-/// What makes the calls, and how they reach the engine.
+/// The source of calls, and their way into the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallPath {
     /// Each worker makes the calls that it runs, in groups of up to this many.
@@ -16,39 +16,39 @@ pub enum CallPath {
     },
     /// This many client threads, each of which waits for the durable answer to its call.
     Clients {
-        /// How many clients there are.
+        /// Number of clients.
         clients: usize,
-        /// Whether the client's own thread runs the call as a closure, instead of the pipeline.
+        /// True if the client's own thread runs the call as a closure, instead of the pipeline.
         closures: bool,
     },
     /// This many threads, each with a connection that makes one call at a time and waits for its durable answer.
     Connections {
-        /// How many connections there are.
+        /// Number of connections.
         connections: usize,
     },
     /// This many threads that make calls and place them in the workers' queues, and do not wait for the answers.
     Generators {
-        /// How many generators there are.
+        /// Number of generators.
         generators: usize,
     },
 }
 
-/// How a workload is run.
+/// The settings of a run.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Workers of the database; with [`CallPath::OwnCalls`] they are the callers too.
     pub threads: usize,
     /// The source of calls.
     pub path: CallPath,
-    /// How long to measure. Without effect on a workload that ends on its own.
+    /// Length of the measured interval. Without effect on a workload that ends on its own.
     pub seconds: f64,
-    /// How long to run before measuring.
+    /// Length of the warm-up before it.
     pub warmup: f64,
     /// Ends the run after this many calls, whatever the time.
     pub transactions: Option<u64>,
     /// Offered load in calls per second, with Poisson arrivals; without it callers call as fast as they can.
     pub rate: Option<f64>,
-    /// Where randomness comes from.
+    /// Seed of all random choices.
     pub seed: u64,
     /// Processor time that a caller spends before each transaction, as the simulated terminal of TPK's input stage does.
     pub input_work: Duration,
@@ -76,7 +76,7 @@ impl Default for Settings {
 const LONGEST: f64 = 7.0 * 86_400.0;
 
 impl Settings {
-    /// How many threads make calls.
+    /// The number of threads that make calls.
     pub fn callers(&self) -> usize {
         match self.path {
             CallPath::OwnCalls { .. } => self.threads,

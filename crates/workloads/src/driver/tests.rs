@@ -46,7 +46,7 @@ fn workers_run_their_own_calls() {
         assert!(report.marks >= report.committed);
         assert_eq!(report.seconds, 0.3);
         assert_eq!(report.throughput_over_time.len(), 3);
-        // Of short calls one at a time, one in 32 is timed, and stands for all.
+        // Of short calls one at a time, one in 32 is timed, and represents all.
         assert_eq!(report.latency.len(), report.committed);
         assert_eq!(report.read_latency.len(), 0);
     }

@@ -26,15 +26,15 @@ const MOST_GROUPS: usize = 16_384;
 /// The most stashed calls of a worker; at this number it generates no more calls.
 const MOST_DEFERRED: usize = 65_536;
 
-/// How many stashed calls a round polls and finds unreleased before it stops.
+/// Unreleased stashed calls that a round polls before it stops.
 const LOOKS: usize = 4;
 
 /// A result that is released later, as the queues need it.
 pub(super) trait Delayed {
-    /// How many attempts the call has needed.
+    /// The number of attempts that the call has needed.
     fn attempts(&self) -> u32;
 
-    /// Whether the result is available without waiting.
+    /// Returns true if the result is available without waiting.
     fn is_released(&self) -> bool;
 
     /// Waits for the result.
@@ -77,7 +77,7 @@ pub(super) struct Single<E> {
     pub executed: E,
     pub procedure: usize,
     pub marks: u32,
-    /// When it was generated, or its planned arrival, if its latency counts.
+    /// Time at which it was generated, or its planned arrival, if its latency counts.
     pub timing: Option<Timing>,
     /// The line that acknowledges it if it commits.
     pub line: String,
@@ -145,7 +145,7 @@ impl<'a, E: Delayed> Waiting<'a, E> {
         self.look_at_deferred(recorder)
     }
 
-    /// Whether more calls may be generated. Waits for the oldest group if there are too many.
+    /// Returns true if more calls may be generated. Waits for the oldest group if there are too many.
     pub fn has_room(&mut self, recorder: &mut Recorder) -> Result<bool> {
         if self.groups.len() >= MOST_GROUPS
             && let Some(group) = self.groups.pop_front()

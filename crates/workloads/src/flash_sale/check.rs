@@ -1,4 +1,4 @@
-//! Whether stock, orders, ledger and leaderboard agree, in one snapshot: at the end, and while orders go on.
+//! Checks that stock, orders, ledger and leaderboard agree, in one snapshot: at the end, and during the run.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::{BOARD, ITEM, LEDGER, THE_BOARD, TOP, board_entry};
 use crate::scan;
 use crate::workload::integers_of_key;
 
-/// What the items say.
+/// The sums of all items.
 #[derive(Default)]
 struct Items {
     /// The orders of each item, from 1 on.
@@ -18,7 +18,7 @@ struct Items {
     wrong: Option<String>,
 }
 
-/// What the ledger says.
+/// The sums of the ledger.
 struct Ledger {
     /// The orders of each item, from 1 on.
     orders: Vec<i64>,

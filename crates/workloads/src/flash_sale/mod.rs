@@ -5,7 +5,7 @@
 //! leaderboard: additions, an insert and a top-K insert, so that orders of one item need not meet while there is stock. A
 //! `view` counts a look at an item's page. Items are chosen after Zipf.
 //!
-//! What has to stay true, in every snapshot: an item's stock, its orders and its rows in the ledger agree to the piece, none
+//! Invariants, in every snapshot: an item's stock, its orders and its rows in the ledger agree to the piece, none
 //! is oversold, and the leaderboard has exactly the largest orders.
 
 mod check;
@@ -43,7 +43,7 @@ const VIEW: usize = 1;
 
 /// The check that keeps an item from being oversold.
 const IN_STOCK: &str = "sale_item_in_stock";
-/// How many orders the leaderboard has.
+/// Orders on the leaderboard.
 const TOP: u32 = 10;
 /// The key of its only row.
 const THE_BOARD: i64 = 1;
@@ -55,15 +55,16 @@ const BATCH: i64 = 1_000;
 /// The settings of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FlashSale {
-    /// How many items there are.
+    /// Number of items.
     pub items: u32,
-    /// How many pieces of each.
+    /// Pieces of each.
     pub stock: u32,
-    /// How much more popular some items are: the k-th is chosen in proportion to 1 / k^alpha.
+    /// Skew of items: the k-th most popular is chosen in proportion to 1 / k^alpha.
     pub alpha: f64,
-    /// How many of a hundred transactions are page views; the others are orders.
+    /// Percentage of page views among the transactions; the others are orders.
     pub view_percent: f64,
-    /// Whether orders are offered to the leaderboard, a top-K column. SQL has no such columns: there it is a query.
+    /// True if orders are offered to the leaderboard, a top-K column. SQL has no such columns: there it is a
+    /// query.
     pub board: bool,
     /// A pause after each access.
     pub pause: Pause,

@@ -1,8 +1,8 @@
-//! Deals rows to the callers as they come.
+//! Distributes rows to the callers while the file is read.
 //!
-//! One thread reads and parses; a row goes to the caller that its key names, so that of two rows with one key the
-//! first in the file is the first to be called, as in the plain pass. Queues are bounded: reading waits for slow
-//! callers.
+//! One thread reads and parses; a row is sent to the caller that its key names, so that of two rows with one
+//! key the first in the file is the first to be called, as in the plain pass. Queues are bounded: reading
+//! waits for slow callers.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -27,7 +27,7 @@ const WAITING: usize = 32;
 /// A row, or `None` for one that doesn't parse.
 type Item = Option<FlightRow>;
 
-/// What the reading thread hands to a caller.
+/// A batch of rows from the reading thread for a caller.
 type Batch = Result<Vec<Item>>;
 
 /// The callers' ends of the queues.

@@ -88,7 +88,7 @@ pub(super) struct Rows {
 pub(super) struct Line {
     /// Its number in the file, from 1.
     pub number: u64,
-    /// What it says; `None` where it does not parse.
+    /// Its columns; `None` if it does not parse.
     pub row: Option<FlightRow>,
 }
 

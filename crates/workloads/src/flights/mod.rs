@@ -3,7 +3,7 @@
 //! The data's own skew is the load: three origins take all rows, sixteen carriers share them, four thousand planes
 //! come again and again.
 //!
-//! What has to stay true:
+//! Invariants:
 //! - Afterwards every table equals a plain pass over the same file, field by field.
 //! - `NA` is NULL and no failure: sums, maxima and worst delays skip it; without a plane there is no sighting.
 //! - A row whose key exists, whose carrier is unknown or whose fields don't parse fails, is counted by its reason,
@@ -38,7 +38,7 @@ use plain_pass::PlainPass;
 use reference_files::Reference;
 use tables::Tables;
 
-/// Why rows fail.
+/// Reasons for which rows fail.
 pub(crate) const DUPLICATE: &str = "duplicate-key";
 pub(crate) const UNKNOWN_CARRIER: &str = "unknown-carrier";
 pub(crate) const UNPARSABLE: &str = "unparsable";

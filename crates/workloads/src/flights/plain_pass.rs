@@ -1,4 +1,5 @@
-//! What the six tables have to hold after a file: computed by one thread with ordinary maps, without the engine.
+//! The expected content of the six tables after a file: computed by one thread with ordinary maps, without
+//! the engine.
 //!
 //! It shares with the calls only the parsing of a row, so that an error in either shows as a difference.
 
@@ -33,7 +34,7 @@ pub(super) struct PlainPass {
 /// The lines of rejected rows that are named.
 const LINES_NAMED: usize = 10;
 
-/// What the flights of one carrier or airport amount to.
+/// Sums and extremes of the flights of one carrier or airport.
 #[derive(Default)]
 struct Tally {
     flights: i64,
@@ -80,7 +81,7 @@ impl PlainPass {
         self.refused.values().cloned().collect()
     }
 
-    /// What `carrier` holds.
+    /// The expected content of `carrier`.
     pub fn carriers(&self) -> Content {
         let mut tallies = self.tally(|row| Some(&row.key.carrier));
         let carriers = self.reference.carriers.iter().map(|(carrier, columns)| {
@@ -92,13 +93,13 @@ impl PlainPass {
         carriers.collect()
     }
 
-    /// What `airport` holds: the reference, and whatever else a flight names.
+    /// The expected content of `airport`: the reference, and all others that a flight names.
     pub fn airports(&self) -> Content {
         let named = self.flights.values().flat_map(|row| [&row.origin, &row.destination]);
         with_named(&self.reference.airports, named.flatten(), super::tables::AIRPORT_COLUMNS.len())
     }
 
-    /// What `origin` holds.
+    /// The expected content of `origin`.
     pub fn origins(&self) -> Content {
         let tallies = self.tally(|row| row.origin.as_ref());
         tallies
@@ -107,18 +108,19 @@ impl PlainPass {
             .collect()
     }
 
-    /// What `destination` holds.
+    /// The expected content of `destination`.
     pub fn destinations(&self) -> Content {
         let tallies = self.tally(|row| row.destination.as_ref());
         tallies.into_iter().map(|(name, tally)| (name, tally.counters().collect())).collect()
     }
 
-    /// What `plane` holds: the reference, whatever else a flight names, and the newest sighting of each.
+    /// The expected content of `plane`: the reference, all others that a flight names, and the newest
+    /// sighting of each.
     pub fn planes(&self) -> Content {
         let named = self.flights.values().filter_map(|row| row.tail_number.as_ref());
         let mut planes = with_named(&self.reference.planes, named, super::tables::PLANE_COLUMNS.len());
         let mut newest: BTreeMap<&String, &FlightRow> = BTreeMap::new();
-        // Flights come in the order of their keys, so that the last one stays.
+        // Flights are in the order of their keys, so that the last one stays.
         for row in self.flights.values() {
             if let Some(tail_number) = &row.tail_number {
                 newest.insert(tail_number, row);
@@ -169,7 +171,7 @@ impl Tally {
         [self.flights, self.departure_delay, self.arrival_delay].into_iter().map(|sum| Cell::One(sum.into()))
     }
 
-    /// What a carrier has behind its maxima.
+    /// The columns of a carrier behind its maxima.
     fn extremes_and_tuples(&self) -> [Cell; 4] {
         let sign = if self.late.is_multiple_of(2) { 1 } else { -1 };
         let latest = self.latest.map(|(hour, flight)| vec![vec![hour.into(), flight.into()]]);

@@ -1,7 +1,7 @@
 //! One row of the file as one transaction over six tables.
 //!
-//! The flight's insert comes first, and the carrier second: they are what can fail. What has been made before a
-//! failure, an airport say, goes with the failed call.
+//! The flight's insert is first, and the carrier second: they are the actions that can fail. A row that was
+//! inserted before a failure, an airport for example, is undone with the failed call.
 
 use heddledb::{
     Action, ActionContext, Args, DataType, Database, Procedure, ProcedureDefinition, Result, Value, ValueRef,

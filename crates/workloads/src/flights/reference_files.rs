@@ -15,7 +15,7 @@ const BATCH: usize = 500;
 /// Reference columns by key.
 pub(super) type References = BTreeMap<String, Vec<Value>>;
 
-/// What is known about carriers, airports and planes before the first flight.
+/// The known carriers, airports and planes before the first flight.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Reference {
     pub carriers: References,

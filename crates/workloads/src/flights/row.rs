@@ -27,10 +27,10 @@ pub(super) const COLUMNS: [&str; 19] = [
     "time_hour",
 ];
 
-/// What marks a missing value.
+/// The text of a missing value.
 const MISSING: &str = "NA";
 
-/// What identifies a flight, in the order in which flights are compared.
+/// The identity of a flight, in the order in which flights are compared.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct FlightKey {
     pub time_hour: Timestamp,
@@ -69,7 +69,7 @@ pub(super) const NUMBERS: [&str; 11] = [
 /// The place of `distance` among them.
 pub(super) const DISTANCE: usize = 8;
 
-/// Where each column stands in a file.
+/// Positions of the columns in a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Heading {
     /// Fields that every row has to have.

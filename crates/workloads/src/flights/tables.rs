@@ -20,10 +20,10 @@ pub(super) const ORIGIN: &str = "origin";
 pub(super) const DESTINATION: &str = "destination";
 pub(super) const PLANE: &str = "plane";
 
-/// All tables; the one that no other workload has comes first.
+/// All tables; the one that no other workload has is first.
 pub(super) const NAMES: [&str; 6] = [FLIGHT, CARRIER, AIRPORT, ORIGIN, DESTINATION, PLANE];
 
-/// How many worst delays an origin keeps.
+/// Worst delays that an origin keeps.
 pub(super) const WORST: u32 = 100;
 
 /// Columns of a reference table that are taken over from its file, after the key.
@@ -56,7 +56,7 @@ pub(super) fn worst_type() -> Result<TupleType> {
     )
 }
 
-/// How many of its longest distances a carrier keeps.
+/// Longest distances that a carrier keeps.
 pub(super) const LONGEST: u32 = 10;
 
 /// A latest departure is ordered by its hour; of several in one hour the one with the greatest flight number stays.

@@ -1,5 +1,5 @@
-//! What bounds every engine that locks: a plain atomic addition into a flat array, outside of any engine, without
-//! transactions and without a log.
+//! An upper bound for every engine that locks: a plain atomic addition into a flat array, outside of any
+//! engine, without transactions and without a log.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,4 +1,4 @@
-//! Which key a call takes.
+//! The choice of a call's key.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use fastrand::Rng;
 use super::{Increment, Pattern};
 use crate::zipf::PopularKeys;
 
-/// How far the hot key moves. A prime number, so that few numbers of keys have it as a divisor and make it move in
-/// place.
+/// Distance by which the hot key moves. A prime number, so that few numbers of keys have it as a divisor and
+/// make it move in place.
 const MOVE: u64 = 7_919;
 
 /// Chooses keys from 1 on.

@@ -40,29 +40,29 @@ const BATCH: i64 = 1_000;
 /// The settings of either benchmark.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Increment {
-    /// How many keys there are, from 1 on.
+    /// Number of keys, from 1 on.
     pub keys: u32,
-    /// How a call's key is chosen.
+    /// The choice of a call's key.
     pub pattern: Pattern,
-    /// Whether a transaction reads the value, adds, and writes it, instead of adding blindly.
+    /// True if a transaction reads the value, adds, and writes it, instead of adding blindly.
     pub read_modify_write: bool,
     /// A pause between the read and the write, or after the addition.
     pub pause: Pause,
 }
 
-/// How a call's key is chosen.
+/// The choice of a call's key.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pattern {
     /// `incr1`: one hot key, and all others alike.
     OneHot {
-        /// How many of a hundred calls take the hot key.
+        /// Percentage of calls on the hot key.
         percent: f64,
         /// After how many seconds another key becomes the hot one; 0: never.
         rotate_seconds: f64,
     },
     /// `incrz`: some keys more popular than others.
     Zipf {
-        /// How much more.
+        /// The exponent: the k-th most popular key is chosen in proportion to 1 / k^alpha.
         alpha: f64,
     },
 }

@@ -81,12 +81,12 @@ impl Operation {
 /// INCR1 with its operation.
 #[derive(Clone)]
 pub struct Operations {
-    /// Keys and their choice. If operations take turns, `rotate_seconds` of the pattern is how long each lasts, and the hot
-    /// key stays.
+    /// Keys and their choice. If operations take turns, `rotate_seconds` of the pattern is the time of each,
+    /// and the hot key stays.
     pub increment: Increment,
     /// The operation; `None`: all of them in turn.
     pub operation: Option<Operation>,
-    /// What the table has to hold, by key; empty until a run begins.
+    /// The expected content of the table, by key; empty until a run begins.
     expected: Arc<Mutex<BTreeMap<i64, Content>>>,
 }
 
@@ -109,7 +109,7 @@ impl Default for Content {
 }
 
 impl Content {
-    /// What one thread computes.
+    /// Applies an operation to the expected content.
     fn apply(&mut self, operation: Operation, order: i64, payload: i64) {
         self.count += 1;
         match operation {
@@ -190,7 +190,7 @@ impl Operations {
         }
     }
 
-    /// How keys are chosen: the hot one stays if the operation changes.
+    /// The choice of keys: the hot one stays if the operation changes.
     fn choice(&self) -> Choice {
         let mut increment = self.increment;
         if let (None, Pattern::OneHot { percent, .. }) = (self.operation, increment.pattern) {
@@ -274,7 +274,7 @@ impl Workload for Operations {
     }
 }
 
-/// What holds for a row whatever the operands were.
+/// Checks the conditions that a row satisfies with any operands.
 fn check_row(key: i64, content: &Content) -> Result<(), String> {
     let untouched = Content { count: content.count, ..Content::default() };
     match content {

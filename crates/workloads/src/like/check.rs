@@ -1,4 +1,4 @@
-//! Whether every like has been counted once at its user and once at its page.
+//! Checks that every like has been counted once at its user and once at its page.
 
 use heddledb::{Database, Snapshot};
 
@@ -20,7 +20,7 @@ pub(super) fn marks(db: &Database) -> crate::Result<u64> {
     Ok(likes?)
 }
 
-/// What a table says about likes.
+/// The likes of one table.
 #[derive(Default)]
 struct Likes {
     sum: i128,

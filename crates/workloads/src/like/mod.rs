@@ -1,10 +1,10 @@
-//! LIKE of "Phase Reconciliation" (2014): users like pages, and some pages are liked by nearly everybody.
+//! LIKE of "Phase Reconciliation" (2014): users like pages, and some pages are liked by nearly all.
 //!
 //! A `like` takes a user, all alike, and a page, after Zipf: the user's row gets the page as its last one and one like
 //! more, and the page one like more. The page's count is only added to, so that likes of a popular page need not meet.
 //! A `read` takes a user and a page in the same way, and reads the user's row and the page's count.
 //!
-//! What has to stay true: the likes of all pages and the likes of all users are both the number of committed `like`s;
+//! Invariants: the likes of all pages and the likes of all users are both the number of committed `like`s;
 //! a user without a like has no last page, and every other one's is a page.
 
 mod check;
@@ -44,13 +44,13 @@ const BATCH: i64 = 1_000;
 /// The settings of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Like {
-    /// How many users there are.
+    /// Number of users.
     pub users: u32,
-    /// How many pages there are.
+    /// Number of pages.
     pub pages: u32,
-    /// How much more popular some pages are: the k-th is chosen in proportion to 1 / k^alpha.
+    /// Skew of pages: the k-th most popular is chosen in proportion to 1 / k^alpha.
     pub alpha: f64,
-    /// How many of a hundred transactions are likes.
+    /// Percentage of likes among the transactions.
     pub write_percent: f64,
     /// A pause after each access.
     pub pause: Pause,

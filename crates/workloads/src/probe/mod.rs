@@ -1,7 +1,7 @@
 //! The experiment of "Almost Serial Protocols" (2002): 20,000 records of 64 bytes in one hash table; a transaction
 //! probes 20 of them in key order, and either reads all 20 or updates all 20.
 //!
-//! What has to stay true: an update raises the `updates` counter of 20 records by one each, so that their sum is 20
+//! Invariants: an update raises the `updates` counter of 20 records by one each, so that their sum is 20
 //! times the committed updates, and no record ever shows a counter that is another than its `echo`.
 
 mod procedure;
@@ -38,9 +38,9 @@ const BATCH: i64 = 1_000;
 /// The settings of the experiment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Probe {
-    /// How many records there are.
+    /// Number of records.
     pub records: u32,
-    /// How many of a hundred transactions update.
+    /// Percentage of updates among the transactions.
     pub update_percent: f64,
     /// A pause after each probe.
     pub pause: Pause,

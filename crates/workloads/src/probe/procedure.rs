@@ -53,7 +53,7 @@ pub(super) fn register_read(db: &Database, probes: &Arc<Probes>) -> Result<Proce
         let probes = Arc::clone(probes);
         Action::read(&probes.table.clone()).body(move |action: &ActionContext| {
             let record = action.args().int(place)?;
-            // The value goes nowhere; the compiler must not take the read for useless.
+            // The value is not used; the compiler must not remove the read.
             black_box(probes.look(action.get()?, record)?);
             Ok(())
         })
@@ -70,7 +70,7 @@ pub(super) fn register_update(db: &Database, probes: &Arc<Probes>) -> Result<Pro
     })
 }
 
-/// The same transactions on the caller's own thread.
+/// Runs the same transactions on the caller's own thread.
 pub(super) fn run_closure(db: &Database, probes: &Probes, read_only: bool, args: &Args) -> Result<Output> {
     if read_only { run_read(db, probes, args) } else { run_update(db, probes, args) }
 }

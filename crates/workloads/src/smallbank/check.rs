@@ -1,11 +1,11 @@
-//! Whether every cent is where it was moved.
+//! Checks that every cent is where it was moved.
 
 use heddledb::{Database, Snapshot};
 
 use super::tables::{ACCOUNT, CHECKING, SAVINGS, START};
 use crate::scan;
 
-/// What all accounts of a table say together.
+/// The sums of all accounts of a table.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
     accounts: i128,

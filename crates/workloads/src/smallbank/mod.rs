@@ -11,7 +11,7 @@
 //! | `transact-savings` | 24 | pays into or out of a savings account; fails if that is not covered |
 //! | `write-check` | 24 | takes a check's amount out of a checking account, and a penalty if both accounts do not cover it |
 //!
-//! What has to stay true: of every account, the balance is what it began with, and what has been moved in, less what
+//! Invariants: of every account, the balance is what it began with, and what has been moved in, less what
 //! has been moved out; so is the sum of all of them. A committed call leaves one mark on each account that it has
 //! written, which its row counts.
 
@@ -44,13 +44,13 @@ pub(crate) mod transaction {
 /// The settings of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SmallBank {
-    /// How many customers there are, with two accounts each.
+    /// Number of customers, with two accounts each.
     pub accounts: u32,
     /// The only transaction that is made, by its place in [`SmallBank::TRANSACTIONS`]; otherwise the mix.
     pub only: Option<usize>,
-    /// How many customers, from the first on, are the hot spot; 0: none.
+    /// Number of customers, from the first on, that are the hot spot; 0: no hot spot.
     pub hot: u32,
-    /// How many of a hundred transactions are on the hot spot.
+    /// Percentage of transactions on the hot spot.
     pub hot_percent: f64,
     /// A pause after each access.
     pub pause: Pause,

@@ -8,7 +8,7 @@ use super::tables::{Accounts, Tables};
 use super::transaction;
 use crate::pause::Pause;
 
-/// Why calls fail.
+/// Reasons for which calls fail.
 pub(super) mod reason {
     pub const NO_CUSTOMER: &str = "no such customer";
     pub const NOT_COVERED: &str = "the amount is not covered";
@@ -19,7 +19,7 @@ const CUSTOMER: usize = 0;
 const AMOUNT: usize = 1;
 const OTHER: usize = 1;
 
-/// What a check costs that is not covered, in cents.
+/// The fee of a check that is not covered, in cents.
 pub(super) const PENALTY: i64 = 100;
 
 /// Numbers of values.

@@ -11,7 +11,7 @@ pub(super) const CHECKING: &str = "checking";
 /// In the order in which they are made.
 pub(super) const NAMES: [&str; 3] = [ACCOUNT, SAVINGS, CHECKING];
 
-/// What each account begins with, in cents.
+/// The first balance of each account, in cents.
 pub(super) const START: i64 = 1_000_000;
 
 /// Customers per loading transaction.

@@ -1,4 +1,4 @@
-//! Whether every row is one that the transactions can have left there.
+//! Checks that every row is one that the transactions can have left there.
 //!
 //! Updates overwrite each other, so how many there were can't be seen afterwards, but for those of `update-by-number`,
 //! which count. Marks are chosen so that the rest can be counted all the same: an update leaves [`UPDATED`] marks, an
@@ -14,12 +14,12 @@ use crate::scan;
 
 /// Marks of a record that is updated.
 pub(super) const UPDATED: u32 = 65_537;
-/// Marks of a call forwarding that comes in.
+/// Marks of an inserted call forwarding.
 pub(super) const INSERTED: u32 = 1;
-/// Marks of a call forwarding that goes.
+/// Marks of a deleted call forwarding.
 pub(super) const DELETED: u32 = UPDATED - INSERTED;
 
-/// What the tables say about one subscriber.
+/// One subscriber's figures in the tables.
 #[derive(Clone, Copy, Default)]
 struct Subscriber {
     is_there: bool,
@@ -27,7 +27,7 @@ struct Subscriber {
     /// Bits of the types that it has.
     access_info: u8,
     facilities: u8,
-    /// Whether the data of some facility are even, and odd.
+    /// True if some facility has even data; the next one, if some facility has odd data.
     even: bool,
     odd: bool,
 }
@@ -36,7 +36,7 @@ struct Subscriber {
 #[derive(Default)]
 struct Register {
     subscribers: Vec<Subscriber>,
-    /// How often `update-by-number` has raised a place.
+    /// Number of updates by `update-by-number`.
     counted: u64,
     forwardings: u64,
     /// The first thing that is wrong.

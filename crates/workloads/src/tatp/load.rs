@@ -1,5 +1,5 @@
-//! Fills the tables: what a subscriber has depends on the subscriber alone, so that a load that was cut short goes on
-//! as it began.
+//! Fills the tables: the rows of a subscriber depend on the subscriber alone, so that a load that was cut
+//! short can be continued.
 
 use fastrand::Rng;
 use heddledb::{Database, Result, Table, Tx, ValueRef, row};

@@ -15,7 +15,7 @@
 //! | `insert-call-forwarding` | 2 | 2 | a subscriber, by number; its facilities; a call forwarding |
 //! | `delete-call-forwarding` | 2 | 2 | a subscriber, by number; a call forwarding |
 //!
-//! What has to stay true: every row belongs to a subscriber that is there, with values in their ranges; a subscriber's
+//! Invariants: every row belongs to a subscriber that is there, with values in their ranges; a subscriber's
 //! place is one that was written to that very subscriber; its first bit is one that fits the data of one of its
 //! facilities, because both are written together. As many call forwardings are there as were inserted and not deleted.
 
@@ -61,7 +61,7 @@ pub(crate) mod transaction {
     pub const UPDATE_BY_NUMBER: usize = 7;
 }
 
-/// Which transactions are made.
+/// The transactions that are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transactions {
     /// The specification's mix.
@@ -75,19 +75,19 @@ pub enum Transactions {
 /// The settings of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tatp {
-    /// How many subscribers there are.
+    /// Number of subscribers.
     pub subscribers: u32,
-    /// Which transactions are made.
+    /// The transactions that are made.
     pub transactions: Transactions,
-    /// How many subscribers, from the first on, are the hot spot; 0: none.
+    /// Number of subscribers, from the first on, that are the hot spot; 0: no hot spot.
     pub hot: u32,
-    /// How many of a hundred transactions are on the hot spot.
+    /// Percentage of transactions on the hot spot.
     pub hot_percent: f64,
-    /// How many records `update-by-number` finds.
+    /// Number of records that `update-by-number` finds.
     pub probe_records: u32,
     /// After how many seconds only subscribers of the first executor's range are chosen; 0: never.
     pub shift_seconds: f64,
-    /// Whether the rows of a subscriber are divided among executors.
+    /// True if the rows of a subscriber are divided among executors.
     pub apart: bool,
     /// A pause after each access.
     pub pause: Pause,

@@ -1,6 +1,6 @@
 //! The seven transactions, and the update by number that DORA's section 5.5 measures.
 //!
-//! What may fail comes first: then a call that fails has done nothing else.
+//! Actions that may fail are first: then a call that fails has done nothing else.
 
 mod read;
 mod write;
@@ -11,7 +11,7 @@ use super::tables::{BY_NUMBER, Number, Tables};
 use super::transaction;
 use crate::pause::Pause;
 
-/// Why calls fail: the benchmark wants some of them to ask for what is not there.
+/// Reasons for which calls fail: the benchmark wants some of them to ask for rows that do not exist.
 pub(super) mod reason {
     pub const NO_SUBSCRIBER: &str = "no such subscriber";
     pub const NO_ACCESS_INFO: &str = "no access information";

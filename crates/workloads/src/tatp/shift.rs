@@ -1,7 +1,7 @@
 //! The load that shifts: after this long, subscribers of one executor's range alone are chosen.
 //!
-//! For protocols whose executors own the rows: whose a subscriber is, is asked of the database when the benchmark begins.
-//! Under other protocols data has no owner, and nothing shifts.
+//! Only for protocols whose executors own the rows: the database is asked for each subscriber's owner when
+//! the benchmark begins. Under other protocols data has no owner, and nothing shifts.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use super::Tatp;
 use super::tables::Tables;
 use crate::Result;
 
-/// When the load shifts, and to which executor.
+/// The time of the load's shift, and its target executor.
 #[derive(Clone)]
 pub(super) struct Shift {
     after: Duration,
@@ -23,7 +23,7 @@ pub(super) struct Shift {
 /// A caller's own look at the clock.
 pub(super) struct Shifting {
     shift: Shift,
-    /// When its first call was made.
+    /// Time of its first call.
     since: Option<Instant>,
     has_shifted: bool,
 }

@@ -17,13 +17,13 @@ pub(super) const NAMES: [&str; 4] = [SUBSCRIBER, ACCESS_INFO, SPECIAL_FACILITY, 
 /// The secondary index by which a subscriber's number leads to the subscriber.
 pub(super) const BY_NUMBER: &str = "subscriber_by_number";
 
-/// How many columns of each kind a subscriber has.
+/// Columns of each kind of a subscriber.
 pub(super) const SERIES: usize = 10;
 
 /// The types of access information, and those of special facilities.
 pub(super) const TYPES: std::ops::RangeInclusive<i64> = 1..=4;
 
-/// When call forwardings begin.
+/// Start times of call forwardings.
 pub(super) const START_TIMES: [i64; 3] = [0, 8, 16];
 
 /// Digits of a number.
@@ -46,21 +46,21 @@ impl Number {
         Self(digits)
     }
 
-    /// As text.
+    /// The number as text.
     pub fn as_str(&self) -> &str {
         // Digits are text; there is nothing to check, and nothing to panic about.
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
 }
 
-/// Where a subscriber visits: 24 bits, of which the low half follows from the subscriber and the high half, so that a
-/// place that was written to another subscriber shows.
+/// The place that a subscriber visits: 24 bits, of which the low half is computed from the subscriber and the
+/// high half, so that a place that was written to another subscriber shows.
 pub(super) fn location(subscriber: i64, random: i64) -> i64 {
     let high = random & 0xFFF000;
     high | mixed(subscriber ^ high << 20) & 0xFFF
 }
 
-/// Where a subscriber's home is, before anything is counted there.
+/// The home place of a subscriber, before anything is counted there.
 pub(super) fn home(subscriber: i64) -> i64 {
     mixed(subscriber) & 0x3FFF_FFFF
 }

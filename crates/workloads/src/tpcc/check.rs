@@ -1,5 +1,5 @@
-//! Whether the books agree: the consistency conditions 1 to 12 of clause 3.3.2, each by its number, and what stocks and
-//! customers count themselves.
+//! Checks that the books agree: the consistency conditions 1 to 12 of clause 3.3.2, each by its number, and
+//! what stocks and customers count themselves.
 //!
 //! Condition 11 is meant for a database in which nothing has been delivered yet; here it counts the deliveries besides,
 //! which the customers know.

@@ -20,7 +20,7 @@ fn loaded(settings: &Tpcc, protocol: ProtocolKind) -> (Database, Box<dyn Bound>)
     (db, bound)
 }
 
-/// Whether a call touches rows of one warehouse only, apart from the items, which it reads.
+/// Returns true if a call touches rows of one warehouse only, apart from the items, which it reads.
 fn is_of_one_warehouse(procedure: usize, args: &Args) -> bool {
     let int = |place: usize| args.int(place).unwrap();
     match procedure {

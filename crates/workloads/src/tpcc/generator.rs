@@ -17,13 +17,13 @@ use crate::mix::Mix;
 use crate::workload::{Bound, Generator, random_of};
 use crate::zipf::PopularKeys;
 
-/// How many of a hundred customers give their last name.
+/// Percentage of customers that give their last name.
 const BY_NAME_PERCENT: u32 = 60;
 
-/// How many of a hundred order lines are supplied by another warehouse.
+/// Percentage of order lines that another warehouse supplies.
 const REMOTE_LINE_PERCENT: u32 = 1;
 
-/// How many of a hundred orders name an item that there is not.
+/// Percentage of orders that name an item that does not exist.
 const UNUSED_ITEM_PERCENT: u32 = 1;
 
 /// The benchmark on an open database.
@@ -31,7 +31,7 @@ pub(super) struct Wholesaler {
     settings: Tpcc,
     /// One list for each caller: clients' calls count handles, and would hand a shared one's count to and fro.
     procedures: Vec<Vec<Procedure>>,
-    /// How popular the warehouses are, where they are not alike.
+    /// Popularity of the warehouses, where they are not alike.
     popular: Option<Arc<PopularKeys>>,
     /// The number of the next caller: above those of every earlier run, so that history keys never meet.
     next_caller: AtomicI64,
@@ -106,8 +106,8 @@ impl Bound for Wholesaler {
     }
 }
 
-/// The warehouses whose terminals one caller stands for: every `apart`-th from the first on. Callers divide the
-/// warehouses among themselves; where there are more callers than warehouses, several are at one.
+/// The warehouses whose terminals one caller simulates: every `apart`-th from the first on. Callers divide
+/// the warehouses among themselves; where there are more callers than warehouses, several are at one.
 #[derive(Clone, Copy)]
 struct Home {
     first: i64,
@@ -137,9 +137,10 @@ struct Caller {
     /// Its own warehouses, if it stays there.
     home: Option<Home>,
     popular: Option<Arc<PopularKeys>>,
-    /// When some warehouses become more popular, and for how long, if not always.
+    /// Time at which some warehouses become more popular, and length of that period. `None` if they always
+    /// are.
     shift: Option<Duration>,
-    /// Whether some are now.
+    /// True if some are now.
     some_are_popular: bool,
     items: i64,
     /// A random number below it makes a payment one of another warehouse's customer.

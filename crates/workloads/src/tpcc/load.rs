@@ -1,6 +1,6 @@
 //! Fills the tables as clause 4.3.3 has it.
 //!
-//! What has to stay true: a batch is one transaction, whose content depends on its place alone. So the first row of a
+//! Invariants: a batch is one transaction, whose content depends on its place alone. So the first row of a
 //! batch tells whether all of it is there, and a load that was cut short goes on.
 
 use fastrand::Rng;
@@ -16,10 +16,10 @@ const BATCH: i64 = 2_000;
 /// Customers and orders of a loading transaction.
 const SMALL_BATCH: i64 = 500;
 
-/// When everything that is there at first has happened: a moment of 2026.
+/// The time of all events that are there at first: a moment of 2026.
 const THEN: i64 = 1_767_225_600_000_000;
 
-/// What each customer has paid at first, in cents.
+/// The first payment of each customer, in cents.
 pub(super) const FIRST_PAYMENT: i64 = 1_000;
 
 /// The caller in the keys of the first payments.
@@ -35,12 +35,12 @@ fn share(random: &mut Rng, highest: i64) -> Result<Decimal> {
     Decimal::new(random.i64(0..=highest).into(), 4)
 }
 
-/// How many of a district's first orders have been delivered already.
+/// The number of a district's first orders that have been delivered already.
 pub(super) fn delivered_at_first(customers: i64) -> i64 {
     customers * 7 / 10
 }
 
-/// What a loading transaction needs to know.
+/// The arguments of a loading transaction.
 struct Loader<'a> {
     db: &'a Database,
     tables: &'a Tables,
@@ -122,7 +122,7 @@ impl Loader<'_> {
         tx.insert(&self.tables.item, row![item, image, &name, price, &data(random)])
     }
 
-    /// The warehouse's own row comes last: one that is there is whole.
+    /// The warehouse's own row is inserted last: a warehouse whose row is there is whole.
     fn load_warehouse(&self, warehouse: i64) -> Result<()> {
         let Loader { db, tables, customers, .. } = *self;
         if db.run(|tx| tx.exists(&tables.warehouse, key![warehouse]))? {

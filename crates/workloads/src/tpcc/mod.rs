@@ -11,10 +11,10 @@
 //! | `delivery` | 4 | | the oldest new order of each of ten districts, in one transaction |
 //! | `stock-level` | 4 | | the stocks of about two hundred items |
 //!
-//! Every key but the item's begins with the warehouse. What is known from the arguments alone is declared by them; what
-//! only an earlier phase finds is declared by warehouse and district.
+//! Every key but the item's begins with the warehouse. Footprints that are known from the arguments alone are
+//! declared by them; those that only an earlier phase finds are declared by warehouse and district.
 //!
-//! What has to stay true: the twelve conditions of clause 3.3.2, and what the stocks say about their orders (`check`).
+//! Invariants: the twelve conditions of clause 3.3.2, and what the stocks say about their orders (`check`).
 
 mod check;
 #[cfg(test)]
@@ -40,7 +40,7 @@ use crate::{Error, Result};
 /// Names of the transactions.
 const TRANSACTIONS: [&str; 5] = ["new-order", "payment", "order-status", "delivery", "stock-level"];
 
-/// Which transactions are made.
+/// The transactions that are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transactions {
     /// The specification's mix.
@@ -54,25 +54,25 @@ pub enum Transactions {
 /// The settings of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tpcc {
-    /// How many warehouses there are.
+    /// Number of warehouses.
     pub warehouses: u32,
-    /// How many items there are, each in the stock of every warehouse.
+    /// Number of items, each in the stock of every warehouse.
     pub items: u32,
-    /// How many customers each district has, and how many orders at first.
+    /// Number of customers of each district, and of its first orders.
     pub customers: u32,
-    /// Which transactions are made.
+    /// The transactions that are made.
     pub transactions: Transactions,
-    /// How much more popular some warehouses are: the k-th is chosen in proportion to 1 / k^alpha.
+    /// Skew of warehouses: the k-th most popular is chosen in proportion to 1 / k^alpha.
     pub alpha: f64,
     /// For how many seconds of the measured time warehouses are alike before some become more popular, for as many seconds,
     /// after which they are alike again; 0: some are from the beginning to the end.
     pub shift_seconds: f64,
-    /// How many of a hundred payments are by another warehouse's customer.
+    /// Percentage of payments by another warehouse's customer.
     pub remote_percent: f64,
-    /// Whether each caller stays at warehouses of its own, as the specification has it (clause 2.4.1.1: a terminal's
-    /// warehouse never changes), instead of choosing any for each call.
+    /// True if each caller stays at warehouses of its own, as the specification has it (clause 2.4.1.1: a
+    /// terminal's warehouse never changes), instead of choosing any for each call.
     pub home: bool,
-    /// Whether a warehouse's stock is divided among executors.
+    /// True if a warehouse's stock is divided among executors.
     pub apart: bool,
     /// A pause after each access.
     pub pause: Pause,

@@ -1,8 +1,8 @@
 //! The five transactions. Payment and order status, which look a customer up by number or by last name, are two
 //! procedures each: by number, everything is known beforehand.
 //!
-//! What a phase finds goes to the next one as values, whose numbers are named where they are set. Money is handed on in
-//! cents.
+//! A phase passes its findings to the next one as values, whose numbers are named where they are set. Money
+//! is passed in cents.
 
 mod customer;
 mod delivery;
@@ -81,7 +81,7 @@ fn cents(row: &Row<'_>, column: Column) -> Result<i64> {
     Ok(row.decimal(column)?.unscaled() as i64)
 }
 
-/// What should be there is not.
+/// The error of a row that should exist and does not.
 #[cold]
 fn missing(table: &str, args: &Args) -> Error {
     Error::MissingKey { table: table.to_owned(), key: format!("{:?}", &args[..args.len().min(8)]) }

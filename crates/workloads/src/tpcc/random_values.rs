@@ -9,11 +9,11 @@ pub(super) const ORIGINAL: &str = "ORIGINAL";
 /// 2.1.6.1 allows (65 to 119, but neither 96 nor 112).
 pub(super) const NAMES_OF_LOAD: i64 = 100;
 pub(super) const NAMES_OF_RUN: i64 = 180;
-/// The same constant of customers' numbers, and of items'.
+/// The constant C of customers' numbers, and of items'.
 pub(super) const CUSTOMERS_OF_RUN: i64 = 259;
 pub(super) const ITEMS_OF_RUN: i64 = 7_911;
 
-/// How many last names there are.
+/// Number of last names.
 pub(super) const LAST_NAMES: i64 = 1_000;
 
 /// Numbers from 0 that come up unevenly: two random numbers, joined by OR, and shifted around by a constant.
@@ -73,7 +73,7 @@ impl LastName {
         Self { letters, length }
     }
 
-    /// As text.
+    /// The name as text.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.letters[..self.length]).unwrap_or_default()
     }
@@ -101,12 +101,12 @@ pub(super) fn data(random: &mut Rng) -> String {
     data
 }
 
-/// Whether data say that they are original.
+/// Returns true if data say that they are original.
 #[inline]
 pub(super) fn is_original(data: &str) -> bool {
     let (data, wanted) = (data.as_bytes(), ORIGINAL.as_bytes());
     let last = wanted.len() - 1;
-    // Wherever the word stands, one of its letters is at every eighth place: nearly all others need no look.
+    // At any place of the word, one of its letters is at every eighth place: nearly all others need no look.
     (last..data.len()).step_by(wanted.len()).any(|place| {
         wanted.contains(&data[place]) && {
             let end = data.len().min(place + wanted.len());

@@ -1,8 +1,8 @@
 //! CH-benCHmark: the queries of TPC-H over TPC-C's tables, and the three tables that they need besides.
 //!
-//! What the tables hold follows from their keys alone, so that every load of them is the same. A supplier's nation and a
-//! customer's are found by a character's code, as the benchmark has it: so there are 62 nations, one for each letter and
-//! digit that a state begins with.
+//! The content of the tables is computed from their keys alone, so that every load of them is the same. A
+//! supplier's nation and a customer's are found by a character's code, as the benchmark has it: therefore
+//! there are 62 nations, one for each letter and digit that a state begins with.
 //!
 //! Source: R. Cole et al., "The Mixed Workload CH-benCHmark", DBTest 2011.
 
@@ -101,7 +101,8 @@ const REGIONS: [(&str, &[&str]); 5] = [
     ),
 ];
 
-/// What states begin with: the codes are the nations' keys. Most customers are in Europe and Asia, for which the queries ask.
+/// First letters of states: the codes are the nations' keys. Most customers are in Europe and Asia, for which
+/// the queries ask.
 const INITIALS: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789abcdefghijklmnopqrstuvwxyz";
 
 /// The tables that the queries read, the largest last.
@@ -124,13 +125,13 @@ pub const TABLES: [&str; 11] = [
 pub struct Query {
     /// Its number, from 1.
     pub number: usize,
-    /// What it asks, in a line.
+    /// Its subject, in a line.
     pub title: &'static str,
     /// Its text, without a semicolon.
     pub text: &'static str,
 }
 
-/// The queries in order: what stands behind each line `-- query N: title` of the file.
+/// The queries in order: the text behind each line `-- query N: title` of the file.
 pub fn queries() -> Vec<Query> {
     let file = include_str!("../../sql/ch-benchmark.sql");
     let query = |part: &'static str| {
@@ -151,7 +152,7 @@ pub fn load(db: &Database) -> Result<()> {
             db.create_table(definition)?;
         }
     }
-    // A load that was cut short goes on: suppliers come last.
+    // A load that was cut short is continued: suppliers are inserted last.
     let (regions, nations) = (db.table(REGION)?, db.table(NATION)?);
     db.run(|tx| load_nations(tx, &regions, &nations))?;
     let suppliers = db.table(SUPPLIER)?;

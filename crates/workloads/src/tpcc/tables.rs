@@ -1,8 +1,9 @@
 //! The nine tables, with all columns of the specification.
 //!
-//! What is found by its whole key has a hash index. Ordered are those of which a first row or a range is wanted:
-//! `new_order` (the oldest), `order_line` (all of an order), `history` (whose keys only grow). `history`, which has no
-//! key in the specification, is keyed by the warehouse, a caller, and the caller's own count.
+//! Tables whose rows are found by the whole key have a hash index. Those of which a first row or a range is
+//! wanted are ordered: `new_order` (the oldest), `order_line` (all of an order), `history` (whose keys only
+//! grow). `history`, which has no key in the specification, is keyed by the warehouse, a caller, and the
+//! caller's own count.
 //!
 //! Identifiers have 64 bits in hashed keys, where those are encoded fastest, and 32 in ordered ones: an ordered index
 //! tells keys apart by the eight bytes behind what they share, which then are two columns. Money is an exact decimal.

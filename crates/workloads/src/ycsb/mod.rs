@@ -6,10 +6,10 @@
 //! | blind | puts a new value, without looking at the old one | `ycsb` |
 //! | `rmw` | reads the record, and writes what it computed from what it read: a counter, one higher | `ycsb_rmw` |
 //!
-//! A transaction's reads come before its writes, so that an action is known to read or to write before it runs: there
-//! is a procedure for each number of writes.
+//! A transaction's reads precede its writes, so that an action is known to read or to write before it runs:
+//! there is a procedure for each number of writes.
 //!
-//! What has to stay true: in `ycsb_rmw` the counters add up to the write operations of committed transactions, so that
+//! Invariants: in `ycsb_rmw` the counters add up to the write operations of committed transactions, so that
 //! a lost update shows; in `ycsb` every value is one that some transaction has written to that very record, whole.
 
 mod procedure;
@@ -44,15 +44,15 @@ const BATCH: i64 = 1_000;
 /// The settings of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ycsb {
-    /// How many records there are.
+    /// Number of records.
     pub records: u32,
     /// Operations of a transaction.
     pub operations: usize,
-    /// How many of a hundred operations read.
+    /// Percentage of reads among the operations.
     pub read_percent: f64,
-    /// Whether a write reads first.
+    /// True if a write reads first.
     pub read_modify_write: bool,
-    /// How much more popular some records are: the k-th is chosen in proportion to 1 / k^alpha.
+    /// Skew of records: the k-th most popular is chosen in proportion to 1 / k^alpha.
     pub alpha: f64,
     /// Bytes of a record's value.
     pub value_size: u32,
@@ -75,7 +75,7 @@ impl Default for Ycsb {
 }
 
 impl Ycsb {
-    /// The same, with writes that read first.
+    /// The default settings, with writes that read first.
     pub fn read_modify_write() -> Self {
         Self { read_modify_write: true, ..Self::default() }
     }

@@ -50,7 +50,7 @@ impl Operations {
     fn read(&self, place: usize) -> Action {
         let (form, pause) = (self.form, self.pause);
         Action::read(&self.table).body(move |action: &ActionContext| {
-            // The value goes nowhere; the compiler must not take the read for useless.
+            // The value is not used; the compiler must not remove the read.
             black_box(form.integer(&present(action, place)?)?);
             pause.take();
             Ok(())

@@ -1,5 +1,5 @@
-//! What a record's value is: an integer, or bytes in which that integer is repeated to the end, so that a value torn in
-//! the middle shows.
+//! The value of a record: an integer, or bytes in which that integer is repeated to the end, so that a torn
+//! value shows.
 //!
 //! A blind write's integer depends on its record, so that a value in the wrong record shows, too.
 
@@ -8,10 +8,10 @@ use heddledb::{Column, DataType, Error, Result, Row, Table, Tx, Value, ValueRef,
 /// The column's name.
 pub(super) const COLUMN: &str = "value";
 
-/// What the integers mean.
+/// The meaning of the integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// How often the record was written.
+    /// Number of the record's writes.
     Counter,
     /// Of no meaning; the low half is computed from the high half and the key.
     Blind,
@@ -39,11 +39,11 @@ fn low_half(key: i64, high: i64) -> i64 {
     (mixed >> 32) & 0xFFFF_FFFF
 }
 
-/// How integers are kept in records.
+/// The form in which records keep integers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Form {
     column: Column,
-    /// How many bytes there are; `None` for an integer.
+    /// Number of bytes; `None` for an integer.
     bytes: Option<usize>,
 }
 
@@ -56,7 +56,7 @@ impl Form {
         Ok(Self { column, bytes: is_bytes.then_some(0) })
     }
 
-    /// The same form with values of this many bytes, if the column can have them.
+    /// This form, with values of this many bytes, if the column can have them.
     pub fn with_size(self, size: u32) -> Option<Self> {
         match (self.bytes, size) {
             (None, 8) => Some(self),
@@ -98,7 +98,7 @@ impl Form {
         tx.insert(table, row![key, ValueRef::from(&value)])
     }
 
-    /// How often a record was counted up, and 0 for blind writes; or what is wrong with it.
+    /// The number of increments of a record, and 0 for blind writes; or the violated condition.
     pub fn check(self, kind: Kind, row: &Row<'_>) -> Result<std::result::Result<u64, String>> {
         let (key, integer) = (row.int("id")?, self.integer(row)?);
         if self.bytes.is_some() {

@@ -36,7 +36,7 @@ impl Delayed for Fake {
     }
 }
 
-/// What the results of one test share.
+/// State that the results of one test share.
 struct Rig {
     durable: Rc<Cell<u64>>,
     asked: Rc<Cell<u32>>,

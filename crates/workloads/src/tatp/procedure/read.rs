@@ -1,4 +1,5 @@
-//! The three transactions that only read. What they have read goes nowhere, but all of it is looked at.
+//! The three transactions that only read. The values that they read are not returned, but all of them are
+//! looked at.
 
 use std::hint::black_box;
 

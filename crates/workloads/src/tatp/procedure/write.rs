@@ -63,7 +63,8 @@ pub(super) fn location(
     definition.phase([find_subscriber(tables, pause)]).phase([update])
 }
 
-/// What no key tells: whose rows they are. A number is the subscriber's, with zeros before it.
+/// The predicate that keys do not show: the subscriber whose rows they are. A number is the subscriber's,
+/// with zeros before it.
 fn of_numbered_subscriber(tables: &Tables) -> Predicate {
     Predicate::on(&tables.subscriber).equals("s_id", |args| args.int(0))
 }
@@ -171,7 +172,7 @@ pub(super) fn by_number(
     definition.phase([find]).phase([update])
 }
 
-/// How many records `update-by-number` wants.
+/// The number of records that `update-by-number` requests.
 fn records_of(args: &Args) -> Result<usize> {
     Ok(usize::try_from(args.int(1)?).unwrap_or_default())
 }

@@ -1,4 +1,4 @@
-//! What the tables say, gathered by warehouse, district, customer and stock.
+//! The figures of the tables, gathered by warehouse, district, customer and stock.
 //!
 //! Amounts are cents, and sums are wide, so that a damaged amount can't overflow them.
 
@@ -31,7 +31,7 @@ pub(super) struct Warehouse {
 
 #[derive(Default)]
 pub(super) struct District {
-    /// What it was paid, and its next order's number; `None` while it is only partly loaded.
+    /// Sum of its payments, and its next order's number; `None` while it is only partly loaded.
     pub own: Option<(i128, i64)>,
     pub history: i128,
     pub payments: u64,
@@ -49,10 +49,10 @@ pub(super) struct Customer {
     pub paid: i128,
     pub payments: i64,
     pub deliveries: i64,
-    /// What the history says of its payments.
+    /// Sum of its payments in the history.
     pub history: i128,
     pub payments_in_history: i64,
-    /// What its delivered orders are worth.
+    /// Value of its delivered orders.
     pub delivered: i128,
 }
 
@@ -66,7 +66,7 @@ pub(super) struct Order {
     pub lines_delivered: i64,
 }
 
-/// What a stock says about the orders that it has supplied, less what the order lines say.
+/// A stock's figures about the orders that it has supplied, less those of the order lines.
 #[derive(Default, PartialEq, Eq)]
 pub(super) struct Stock {
     pub is_there: bool,
@@ -75,7 +75,7 @@ pub(super) struct Stock {
     pub remote: i128,
 }
 
-/// What stands where a column is NULL.
+/// The number that is read for a column that is NULL.
 const NULL: i64 = i64::MIN;
 
 /// Some columns of a range's rows, as numbers: amounts in cents, times in microseconds.
@@ -104,13 +104,14 @@ fn numbers<const N: usize>(
     Ok(rows)
 }
 
-/// What is read: all tables as of one moment.
+/// The tables as of one moment.
 struct View<'d> {
     db: &'d Database,
     snapshot: &'d Snapshot,
 }
 
-/// The same of a whole table; none of one that is missing, because a load may have been cut short.
+/// Some columns of all rows of a table, as numbers. Empty if the table is missing, because a load may have
+/// been cut short.
 fn all<const N: usize>(view: &View<'_>, name: &str, columns: [&str; N]) -> Result<Vec<[i64; N]>> {
     match scan::table_if_there(view.db, name)? {
         Some(table) => numbers(view.snapshot, &table, &Range::all(), columns),

@@ -27,7 +27,7 @@ mod value {
         (district - 1 + DISTRICTS) as usize
     }
 
-    /// What the order is worth, in cents.
+    /// The place of the order's value, in cents.
     pub const fn amount(district: i64) -> usize {
         (district - 1 + 2 * DISTRICTS) as usize
     }

@@ -25,7 +25,7 @@ pub(in crate::tpcc) mod argument {
     pub const LINES: usize = 3;
     pub const DATE: usize = 4;
 
-    /// Where a line's three begin: item, supplying warehouse, quantity.
+    /// The place of a line's three arguments: item, supplying warehouse, quantity.
     pub const fn of_line(line: usize) -> usize {
         5 + 3 * line
     }
@@ -47,14 +47,14 @@ mod value {
         4 + line
     }
 
-    /// What the stock says about the district, behind [`ORIGINAL`](super::ORIGINAL) or [`GENERIC`](super::GENERIC); NULL
-    /// if there is no such stock.
+    /// The place of the stock's information about the district, behind [`ORIGINAL`](super::ORIGINAL) or
+    /// [`GENERIC`](super::GENERIC); NULL if there is no such stock.
     pub const fn info(lines: usize, line: usize) -> usize {
         4 + lines + line
     }
 }
 
-/// What comes before a stock's information: whether its data say that it is original.
+/// Prefixes of a stock's information: its data say that it is original, or not.
 const ORIGINAL: char = 'B';
 const GENERIC: char = 'G';
 
@@ -77,7 +77,7 @@ pub(super) fn definition(tables: &Tables, pause: Pause) -> Result<ProcedureDefin
         .phase([orders(tables, pause), new_order(tables, pause), order_lines(tables, pause)]))
 }
 
-/// How many lines an order has; as many as there are arguments at most.
+/// The number of an order's lines; at most as many as there are arguments.
 fn lines(args: &Args) -> Result<usize> {
     Ok(usize::try_from(args.int(LINES)?).map_or(0, |lines| lines.min(MOST_LINES)))
 }

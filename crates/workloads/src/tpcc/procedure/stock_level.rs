@@ -13,7 +13,7 @@ const WAREHOUSE: usize = 0;
 const DISTRICT: usize = 1;
 const THRESHOLD: usize = 2;
 
-/// How many orders are looked at.
+/// Number of orders that are examined.
 const ORDERS: i64 = 20;
 
 /// Numbers of values.
