@@ -1,4 +1,4 @@
-//! What stands in `#[table(…)]`, on the struct and on its fields.
+//! The content of `#[table(…)]`, on the struct and on its fields.
 
 use syn::meta::ParseNestedMeta;
 use syn::punctuated::Punctuated;

@@ -49,7 +49,7 @@ fn with_column(input: &DeriveInput, own: TokenStream) -> TokenStream {
     }
 }
 
-/// Whether the enum is stored as the integers of its variants: `#[column(integer)]`.
+/// Returns true if the enum is stored as the integers of its variants: `#[column(integer)]`.
 fn is_integer(input: &DeriveInput) -> Result<bool> {
     let mut is_integer = false;
     for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("column")) {

@@ -150,7 +150,7 @@ fn type_in_twin(member: &Member) -> TokenStream {
     member.borrowed.clone().unwrap_or_else(|| quote!(#of))
 }
 
-/// What a text or bytes are borrowed as, also in an `Option`.
+/// The borrowed type of a text or of bytes, also in an `Option`. `None` for other types.
 fn borrowed(of: &Type) -> Option<TokenStream> {
     let Type::Path(path) = of else { return None };
     let last = path.path.segments.last()?;

@@ -1,9 +1,10 @@
 //! `#[derive(Table)]` makes a struct the row of a table, `#[derive(ColumnValue)]` an enum or a struct around a value a column,
 //! `#[derive(Composite)]` a struct the parameters or a row of the output of a procedure. Use them through the crate `heddledb`, which re-exports them.
 //!
-//! `attributes` reads what stands in `#[table(…)]`, `expand` writes the implementation. What cannot be read is an error at the
-//! attribute, which says what would do; what makes no sense as a table (an unknown column in an index, a default of the wrong type)
-//! is found by the engine, when the table is opened.
+//! `attributes` parses `#[table(…)]`, `expand` writes the implementation. An attribute that cannot be parsed
+//! is an error at its place, which names the valid ones; a definition that makes no sense as a table (an
+//! unknown column in an index, a default of the wrong type) is refused by the engine, when the table is
+//! opened.
 
 mod attributes;
 mod column_value;
@@ -22,7 +23,7 @@ use syn::{DeriveInput, parse_macro_input};
 /// - `#[table(identity)]`, `#[table(identity(always))]`: a sequence gives the column's value (`Tx::insert_new`; of an `Option` field
 ///   also where it is `None`).
 /// - `#[table(index)]`, `#[table(unique)]`: a secondary index of this column alone, called `TABLE_COLUMN`.
-/// - `#[table(default = 0)]`: what the column gets where it is not given (`Tx::insert_columns`).
+/// - `#[table(default = 0)]`: the column's value where none is given (`Tx::insert_columns`).
 /// - `#[table(check = "stock >= 0")]`: a condition that every row must pass, called `TABLE_COLUMN_check`.
 /// - `#[table(foreign_key = "customer")]`: a foreign key, called `TABLE_COLUMN_fkey`: the column holds a key of this table, which is opened
 ///   before, or NULL. For several columns, or actions other than refusing, add `TableDefinition::foreign_key` to `Row::definition()` (of the trait

@@ -1,10 +1,11 @@
 //! The engine's own files, compiled with a model checker's doors in place of the machine's, and models that run them.
 //!
 //! Nothing is copied: the modules below *are* the engine's files. What they take from the standard library, from
-//! `parking_lot`, crossbeam, `atomic-wait` and `rustix` comes from `heddle_model_doors` instead, under those names. So
-//! the checker schedules every access to an atomic, every lock, every sleep and every thread of the engine's.
+//! `parking_lot`, crossbeam, `atomic-wait` and `rustix` comes from `heddle_model_doors` instead, under those
+//! names. Therefore the checker schedules every access to an atomic, every lock, every sleep and every thread
+//! of the engine.
 //!
-//! Which models there are: [`models::all`]. How they are run: `CONTRIBUTING.md`.
+//! List of the models: [`models::all`]. The commands that run them: `CONTRIBUTING.md`.
 
 // The engine's own tests need the machine's threads, not a checker's: this crate is never compiled with them. Its models
 // are run from `tests/`.

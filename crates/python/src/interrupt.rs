@@ -18,14 +18,14 @@ use heddle_sql::Canceller;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 
-/// How long the canceling thread waits before it tries again: the statement may not have begun.
+/// Interval after which the canceling thread tries again: the statement may not have begun.
 const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Python's main thread.
 static MAIN_THREAD: AtomicU64 = AtomicU64::new(0);
 /// The statement that the main thread waits for.
 static CURRENT: Mutex<Option<Canceller>> = Mutex::new(None);
-/// Whether a signal has come that the main thread has not seen.
+/// True if a signal was received that the main thread has not seen.
 static IS_PENDING: AtomicBool = AtomicBool::new(false);
 /// The end of the pipe that the handler writes to; -1 before there is one.
 static PIPE: AtomicI32 = AtomicI32::new(-1);
@@ -45,7 +45,8 @@ pub fn set_main_thread(thread: u64) {
 pub struct Interruptible(());
 
 impl Interruptible {
-    /// Lets `SIGINT` cancel this statement, if this is Python's main thread. [`see_signals`] comes before it.
+    /// Lets `SIGINT` cancel this statement, if this is Python's main thread. [`see_signals`] must be called
+    /// before it.
     pub fn enter(canceller: &Canceller) -> Option<Interruptible> {
         if !is_main_thread() || !wrap_handler() {
             return None;

@@ -9,7 +9,8 @@
 //! arrow       results and tables as streams of Arrow's, and back
 //! ```
 //!
-//! What can be Python is Python: placeholders, transactions, retries and asyncio are in the package `heddledb`.
+//! Everything that can be Python is Python: placeholders, transactions, retries and asyncio are in the
+//! package `heddledb`.
 //!
 //! # Invariants
 //! - No lock of this crate and no wait of the engine is held with the GIL: whatever may block is inside of `Python::detach`.

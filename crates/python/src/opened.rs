@@ -27,9 +27,9 @@ static OPENED: Mutex<Table> = Mutex::new(Table { by_path: None, count: 0, is_inh
 struct Table {
     /// Those that have a path.
     by_path: Option<HashMap<PathBuf, Weak<Opened>>>,
-    /// How many are open.
+    /// Number of open databases.
     count: usize,
-    /// Whether this process was forked from one that had a database open.
+    /// True if this process was forked from one that had a database open.
     is_inherited: bool,
 }
 
@@ -97,7 +97,7 @@ impl Handle {
         }
     }
 
-    /// Whether this process inherited the database by a fork.
+    /// Returns true if this process inherited the database by a fork.
     pub fn is_inherited(&self) -> bool {
         self.0.as_ref().is_some_and(|opened| opened.process != std::process::id())
     }

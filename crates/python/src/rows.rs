@@ -21,7 +21,7 @@ pub struct Table {
     pub values: Vec<Value>,
     pub row_count: usize,
     pub tag: String,
-    /// What COPY … TO STDOUT wrote.
+    /// The output of COPY … TO STDOUT.
     pub data: Vec<u8>,
 }
 
@@ -115,7 +115,7 @@ pub fn portable(environment: &dyn Environment, kind: Type, value: &Value) -> Res
     })
 }
 
-/// Whether a value of the type says by itself what it is in Python.
+/// Returns true if the type of a value suffices to convert it to Python.
 fn is_plain(kind: Type) -> bool {
     matches!(
         kind,
@@ -160,7 +160,7 @@ impl Rows {
         self.table.fields.as_ref().map_or(0, |fields| fields.len())
     }
 
-    /// Takes up to so many rows: where they begin, and how many they are.
+    /// Takes at most `count` rows: returns the position of the first, and their number.
     fn take(&self, count: usize) -> (usize, usize) {
         let mut position = self.position.lock();
         let start = *position;
@@ -192,12 +192,12 @@ impl Rows {
         &self.table.tag
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     fn __len__(&self) -> usize {
         self.table.row_count
     }
 
-    /// What COPY … TO STDOUT wrote.
+    /// The output of COPY … TO STDOUT.
     #[getter]
     fn data<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.table.data)

@@ -20,7 +20,7 @@ use crate::opened::{Handle, inherited};
 use crate::rows::{Collector, Rows, Table};
 use crate::to_sql::{Parameter, hint, to_sql};
 
-/// How many texts' parameter types a session keeps.
+/// Texts whose parameter types a session keeps.
 const TEXTS_MAX: usize = 256;
 /// The longest text that is kept.
 const TEXT_BYTES_MAX: usize = 16_384;
@@ -32,7 +32,7 @@ struct Known {
     types: Arc<[Type]>,
 }
 
-/// What a statement came to.
+/// The outcome of a statement.
 enum Ran<T> {
     Done(T),
     /// Nothing was run: the statement's parameters have these types.
@@ -251,7 +251,7 @@ impl Session {
         }
     }
 
-    /// Where the connection stands: `idle`, `in transaction`, `failed`, or `closed`.
+    /// The state of the connection: `idle`, `in transaction`, `failed`, or `closed`.
     #[getter]
     fn status(&self, py: Python<'_>) -> &'static str {
         if self.process != std::process::id() {
@@ -312,7 +312,7 @@ fn open_block(connection: &mut Connection, begin: Option<&str>) -> Result<(), Sq
     }
 }
 
-/// What the values suggest: for each parameter the first row that suggests something.
+/// The types that the values suggest: for each parameter the widest one that its rows suggest.
 fn hints_of(rows: &[Vec<Bound<'_, PyAny>>]) -> PyResult<Vec<u32>> {
     let mut hints = vec![0; rows.first().map_or(0, Vec::len)];
     for row in rows {

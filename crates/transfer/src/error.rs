@@ -1,4 +1,4 @@
-//! What can go wrong between a table and a file.
+//! Errors between a table and a file.
 
 use std::fmt;
 use std::io;
@@ -6,7 +6,7 @@ use std::io;
 /// The result of an import or export.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why an import or export has ended early.
+/// The reason for which an import or export has ended early.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -16,18 +16,18 @@ pub enum Error {
     /// The file cannot be read or written.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// A format that there is none of.
+    /// A format that does not exist.
     #[error("{text:?} is not a format; take csv, json or parquet (a feature of the crate)")]
     UnknownFormat {
-        /// What was given.
+        /// The given name.
         text: String,
     },
-    /// The file is none of its format.
+    /// The file is not of its format.
     #[error("line {line}: {detail}; correct the file, or name its format")]
     Malformed {
         /// The line, from 1; in Parquet the row.
         line: u64,
-        /// What is wrong.
+        /// The mistake.
         detail: String,
     },
     /// A column of the file that the table does not have.
@@ -40,24 +40,24 @@ pub enum Error {
         /// The table's columns.
         known: String,
     },
-    /// A row that the table does not take.
+    /// A row that the table refuses.
     #[error(
         "{rejected}; rows before it that are imported: {imported}; correct it, or have rejected rows collected (`Import::collect_rejected`)"
     )]
     Rejected {
         /// The row.
         rejected: Box<Rejected>,
-        /// How many rows stay imported.
+        /// Number of rows that stay imported.
         imported: u64,
     },
     /// More rows were rejected than were to be collected.
     #[error("more than {most} rows are rejected, the last one: {last}; {imported} rows are imported")]
     TooManyRejected {
-        /// How many could be.
+        /// The limit on their number.
         most: u64,
-        /// The one too many.
+        /// The row that exceeds it.
         last: Box<Rejected>,
-        /// How many rows stay imported.
+        /// Number of rows that stay imported.
         imported: u64,
     },
     /// The import of an empty table met rows of another transaction.
@@ -65,14 +65,14 @@ pub enum Error {
     Interrupted,
 }
 
-/// A row of a file that the table does not take.
+/// A row of a file that the table refuses.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rejected {
     /// The line on which it begins, from 1; in Parquet the row.
     pub line: u64,
-    /// The column at fault, where it is one.
+    /// The column at fault, if it is one column's.
     pub column: Option<String>,
-    /// What is wrong.
+    /// The reason for which it is refused.
     pub reason: String,
     /// The row as the file has it; a row of Parquet as CSV.
     pub text: String,

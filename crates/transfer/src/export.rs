@@ -12,9 +12,10 @@ use crate::error::Result;
 use crate::new_file::write_file;
 use crate::writer::{Column, LineWriter, Writer};
 
-/// How a table is written into a file.
+/// The export of a table into a file.
 ///
-/// The rows are those of one snapshot, in the order of the primary key if the table has an ordered index; transactions go on meanwhile.
+/// The rows are those of one snapshot, in the order of the primary key if the table has an ordered index;
+/// transactions continue meanwhile.
 #[derive(Clone, Debug)]
 pub struct Export {
     format: Format,
@@ -22,13 +23,13 @@ pub struct Export {
     header: bool,
 }
 
-/// What was written.
+/// The result of an export.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ExportReport {
-    /// How many rows.
+    /// Number of rows.
     pub rows: u64,
-    /// How long it took.
+    /// Time that it took.
     pub elapsed: Duration,
 }
 
@@ -43,14 +44,14 @@ impl Export {
         self.format
     }
 
-    /// How fields of CSV are separated and quoted.
+    /// Sets the delimiter and the quotes of CSV's fields.
     #[must_use]
     pub fn dialect(mut self, dialect: Dialect) -> Export {
         self.dialect = dialect;
         self
     }
 
-    /// Whether CSV begins with the columns' names (it does, unless said otherwise).
+    /// Sets that CSV begins with the columns' names, which is the default, or not.
     #[must_use]
     pub fn header(mut self, header: bool) -> Export {
         self.header = header;
@@ -68,7 +69,7 @@ impl Export {
     /// Writes a table as it is now into a file, as [`write_file`] does: all of it or nothing.
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// Same errors as [`run`](Self::run).
     pub fn run_file(&self, db: &Database, table: &Table, path: impl AsRef<Path>) -> Result<ExportReport> {
         write_file(path, |file| self.run(db, table, file))
     }
@@ -76,7 +77,7 @@ impl Export {
     /// Writes a table as a snapshot shows it: so several tables fit together.
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// Same errors as [`run`](Self::run).
     pub fn run_snapshot(
         &self,
         snapshot: &Snapshot,

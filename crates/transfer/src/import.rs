@@ -22,10 +22,10 @@ use crate::error::{Error, Rejected, Result};
 use crate::json::JsonRecords;
 use crate::record::{CsvRecords, Header, Record, Records, Target};
 
-/// Is given each rejected row.
+/// A function that receives each rejected row.
 type OnRejected<'r> = Box<dyn FnMut(&Rejected) + 'r>;
 
-/// How a file becomes rows of a table.
+/// The import of a file into a table.
 pub struct Import<'r> {
     format: Format,
     dialect: Dialect,
@@ -44,24 +44,24 @@ impl fmt::Debug for Import<'_> {
     }
 }
 
-/// What was imported.
+/// The result of an import.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ImportReport {
-    /// How many rows are in the table that were not.
+    /// Number of rows that were inserted.
     pub rows: u64,
-    /// How many rows were rejected.
+    /// Number of rows that were rejected.
     pub rejected: u64,
-    /// Whether it was one transaction.
+    /// True if it was one transaction.
     pub at_once: bool,
-    /// How long it took.
+    /// Time that it took.
     pub elapsed: Duration,
 }
 
-/// Rows in one transaction, unless said otherwise.
+/// Rows in one transaction by default.
 const BATCH_ROWS: usize = 1_000;
 
-/// A row that can be inserted, and where it comes from.
+/// A row that can be inserted, and its place in the file.
 struct Row {
     line: u64,
     text: String,
@@ -91,14 +91,14 @@ impl<'r> Import<'r> {
         }
     }
 
-    /// How fields of CSV are separated and quoted.
+    /// Sets the delimiter and the quotes of CSV's fields.
     #[must_use]
     pub fn dialect(mut self, dialect: Dialect) -> Self {
         self.dialect = dialect;
         self
     }
 
-    /// Whether the first line of CSV names the columns.
+    /// Sets the meaning of CSV's first line.
     #[must_use]
     pub fn header(mut self, header: Header) -> Self {
         self.header = header;
@@ -110,7 +110,7 @@ impl<'r> Import<'r> {
         self.format
     }
 
-    /// Whether the first line of CSV names the columns; `None`: that is to be seen.
+    /// Returns true if the first line of CSV names the columns. `None` if the line itself decides it.
     pub fn has_header(&self) -> Option<bool> {
         match self.header {
             Header::Auto => None,
@@ -119,14 +119,15 @@ impl<'r> Import<'r> {
         }
     }
 
-    /// How many rows are one transaction, where the table is not loaded at once (1,000 unless said otherwise).
+    /// Sets the number of rows in one transaction, if the table is not loaded at once (1,000 by default).
     #[must_use]
     pub fn batch_rows(mut self, rows: usize) -> Self {
         self.batch_rows = rows.max(1);
         self
     }
 
-    /// Goes on behind rows that the table does not take, at most this many, and gives each to a function. The other rows are imported.
+    /// Continues after rows that the table refuses, at most this many, and passes each to a function. The
+    /// other rows are imported.
     #[must_use]
     pub fn collect_rejected(mut self, most: u64, on_rejected: impl FnMut(&Rejected) + 'r) -> Self {
         self.rejected_max = most;
@@ -146,7 +147,7 @@ impl<'r> Import<'r> {
     /// Imports a file.
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// Same errors as [`run`](Self::run).
     pub fn run_file(&mut self, db: &Database, table: &Table, path: impl AsRef<Path>) -> Result<ImportReport> {
         let mut records =
             self.records_of_file(table.name(), &columns_of(table.definition()), path.as_ref())?;
@@ -172,10 +173,11 @@ impl<'r> Import<'r> {
         })
     }
 
-    /// As [`records`](Self::records), of a file.
+    /// The rows of a file, arranged by these columns of a table, as [`records`](Self::records) has those of
+    /// an input.
     ///
     /// # Errors
-    /// As there.
+    /// Same errors as [`records`](Self::records).
     pub fn records_of_file(
         &self,
         table: &str,
@@ -304,7 +306,7 @@ fn row_of(record: Record, definition: &TableDefinition) -> std::result::Result<R
     Ok(Row { line, text, values })
 }
 
-/// Whether an error is of a row, and another row may be fine.
+/// Returns true if an error concerns a single row, so that other rows may be fine.
 fn is_of_row(error: &heddledb::Error) -> bool {
     matches!(&error.sqlstate()[..2], "22" | "23") || matches!(error.sqlstate(), "42804" | "54000" | "42601")
 }

@@ -15,7 +15,7 @@ pub(crate) struct JsonRecords<R: Read> {
     input: BufReader<R>,
     target: Target,
     line: u64,
-    /// Whether the objects are in a list; not known before the first of them.
+    /// True if the objects are in a list; not known before the first of them.
     in_list: Option<bool>,
     ended: bool,
 }

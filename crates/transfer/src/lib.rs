@@ -18,7 +18,7 @@
 //! # }
 //! ```
 //!
-//! Every type of the engine comes back from each format as it was:
+//! Every type of the engine is read back from each format unchanged:
 //!
 //! | type | CSV | JSON | Parquet |
 //! | --- | --- | --- | --- |

@@ -6,16 +6,16 @@ use crate::csv::{Dialect, LineError, Lines, fields};
 use crate::error::{Error, Rejected, Result};
 use crate::field::Field;
 
-/// How many bytes are read from a file at a time.
+/// Bytes that are read from a file at a time.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// Whether the first line of CSV names the columns.
+/// Meaning of CSV's first line: the names of the columns, or a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Header {
-    /// If each of its fields is the name of a column.
+    /// It names the columns if each of its fields is the name of a column.
     #[default]
     Auto,
-    /// It does.
+    /// It names the columns.
     Yes,
     /// It is a row.
     No,

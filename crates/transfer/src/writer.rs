@@ -13,9 +13,9 @@ use crate::field::{json_of, text_of};
 pub struct Column {
     /// Its name.
     pub name: String,
-    /// What it holds.
+    /// The type of its values.
     pub data_type: DataType,
-    /// Whether it is never NULL.
+    /// True if it is never NULL.
     pub not_null: bool,
 }
 
@@ -30,20 +30,20 @@ pub trait Writer {
     /// Writes what is left.
     ///
     /// # Errors
-    /// As [`row`](Self::row).
+    /// Same errors as [`row`](Self::row).
     fn finish(&mut self) -> Result<()>;
 }
 
-/// How many bytes of lines are written at a time.
+/// Bytes of lines that are written at a time.
 const PIECE_BYTES: usize = 64 * 1024;
 
 /// Lines of CSV or JSON.
 pub(crate) struct LineWriter<W: Write> {
     output: W,
     columns: Vec<Column>,
-    /// None: JSON.
+    /// `None` for JSON.
     dialect: Option<Dialect>,
-    /// For JSON, what stands before each value: `{"name":`, `,"other":`.
+    /// For JSON, the text before each value: `{"name":`, `,"other":`.
     names: Vec<String>,
     lines: String,
     text: String,

@@ -13,7 +13,7 @@ pub(super) const MODELS: &[Model] = &[
     Model::new("epoch::redo_of_two_epochs_never_mixes", MIDDLE, redo_of_two_epochs_never_mixes),
 ];
 
-/// The words of a slot cannot be touched before it comes into use: for the random checker.
+/// The words of a slot cannot be touched before it is in use: for the random checker.
 pub(super) const RANDOM: &[Model] = &[Model::new(
     "epoch::a_slot_that_comes_into_use_is_not_missed",
     SMALL,

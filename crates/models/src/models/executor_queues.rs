@@ -71,7 +71,8 @@ fn two_phases_enter_in_one_order() {
     assert_eq!(first, second);
 }
 
-/// A batch, a phase and a notice come in while an executor parks, or is about to; the queues are not closed.
+/// A batch, a phase and a notice are enqueued while an executor parks, or is about to; the queues are not
+/// closed.
 fn no_wake_up_is_lost() {
     let queues = queues();
     let executors = [(0, 3), (1, 1)].map(|(executor, most)| serve(&queues, executor, most));
@@ -131,7 +132,8 @@ fn closing_waits_for_active_transactions() {
     assert!(matches!(queues.admit_batch(1, 0, 0, 7, |batch| batch), Err(Refused::Closed(7))));
 }
 
-/// The map changes while work comes in: each queue has the old map's work before the repartitioning, and none behind it.
+/// The map changes while work is enqueued: each queue has the old map's work before the repartitioning, and
+/// none behind it.
 fn an_outdated_map_is_refused_at_every_queue_that_changes() {
     const CHANGE: u32 = 9;
     let (queues, version) = (queues(), Arc::new(AtomicU64::new(0)));

@@ -114,7 +114,7 @@ fn a_failure_wakes_who_waits() {
 }
 
 /// All the way: a worker context appends and rings; the log stage sleeps, wakes, writes and publishes; the worker context
-/// waits and goes on.
+/// waits and continues.
 fn from_append_to_waiter() {
     let (event_count, progress) = (event_count(), progress(1));
     let (appended, written) = (number(0), number(0));

@@ -45,7 +45,7 @@ fn remove(index: &HashIndex, number: u64, guard: &Guard) {
         && index.remove(hash_key(record.key()), record, guard)
     {
         let pointer = record.pointer();
-        // SAFETY: it has left the index, and only the thread that took it out comes here.
+        // SAFETY: it has left the index, and only the thread that removed it executes this.
         unsafe { guard.defer_unchecked(move || pointer.free()) };
     }
 }
@@ -118,7 +118,7 @@ fn a_validated_miss_was_a_miss() {
     let inserter = {
         let index = index.clone();
         thread::spawn(move || {
-            // The split that these make comes between the miss and the insert, now and then.
+            // The split that these cause sometimes happens between the miss and the insert.
             for number in (MANY..MANY + 12).chain([99]) {
                 insert(&index, number, &pin());
             }
@@ -132,7 +132,8 @@ fn a_validated_miss_was_a_miss() {
     }
 }
 
-/// Readers find the record or miss it, and use it while it is taken out, freed, and its key comes in again.
+/// Readers find the record or miss it, and use it while it is removed and freed, and its key is inserted
+/// again.
 fn a_removed_record_is_not_freed() {
     let index = with_keys(0..2);
     let remover = {

@@ -38,7 +38,7 @@ impl Model {
     }
 }
 
-/// For models of some ten accesses: loom goes through every schedule.
+/// For models of some ten accesses: loom explores every schedule.
 const SMALL: Bounds = Bounds { interruptions: None, schedules: 2_000 };
 /// For models of a hundred: loom interrupts at most twice.
 const MIDDLE: Bounds = Bounds { interruptions: Some(2), schedules: 500 };

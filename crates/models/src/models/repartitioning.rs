@@ -30,7 +30,8 @@ pub(super) const MODELS: &[Model] = &[
 
 /// The partition hashes of the rows. At first the first executor owns the first two.
 const HASHES: [u64; 3] = [1 << 61, 1 << 62, 3 << 62];
-/// Where the second executor's range begins: at first, and after the repartitioning, by which it gains the second row.
+/// Start of the second executor's range: at first, and after the repartitioning, by which it gains the second
+/// row.
 const STARTS: [u64; 2] = [1 << 63, (1 << 61) + 1];
 
 /// Two executors and what they share.
@@ -39,7 +40,7 @@ struct Stand {
     map: PartitionMap,
     /// Transactions that run at each row.
     inside: [AtomicU64; 3],
-    /// How often each job has ended, by its number.
+    /// Number of completions of each job, by its number.
     ended: [AtomicU64; 4],
 }
 
@@ -158,7 +159,7 @@ struct Executor<'s> {
     stand: &'s Stand,
     number: usize,
     locks: LocalLockTable<Arc<Job>>,
-    /// Where the range of the second executor begins for work that is taken now.
+    /// Start of the second executor's range for work that is taken now.
     start: u64,
 }
 
@@ -223,8 +224,8 @@ fn no_transaction_runs_at_another_executor() {
     assert_eq!(stand.map.owner(HASHES[1]), 1);
 }
 
-/// One transaction holds the row at its old owner and another row at the other executor; a second one comes to the new
-/// owner: they are never at the row together.
+/// One transaction holds the row at its old owner and another row at the other executor; a second one is sent
+/// to the new owner: they are never at the row together.
 fn work_before_a_repartitioning_ends_first() {
     let stand = Stand::new();
     let callers = vec![stand.call(&[(0, &[1, 2], &[])]), stand.call(&[(1, &[1], &[])]), stand.change(2)];

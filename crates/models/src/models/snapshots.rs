@@ -99,7 +99,7 @@ fn a_reader_beside_an_install() {
     assert_eq!(stand.in_snapshot(&snapshot, 1), Some((3, 3)));
 }
 
-/// The same, beside the commit in a straight line.
+/// A commit in a straight line adds to a column while a reader looks: the reader sees the row of its epoch.
 fn a_reader_beside_an_operation() {
     let (stand, snapshot) = with_snapshot(&[(1, 3, 3)]);
     let writer = beside(&stand, |stand| stand.transact(|body| body.add(1, 4)));

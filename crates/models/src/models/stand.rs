@@ -22,7 +22,7 @@ use crate::types::{DataType, Value, ValueRef};
 
 /// The number of the one table.
 const TABLE: u32 = 16;
-/// How many threads a model has at most.
+/// Most threads of a model.
 const THREADS: usize = 3;
 
 /// See the module's description.
@@ -32,7 +32,7 @@ pub(super) struct Stand {
     protocol: Box<dyn Protocol>,
 }
 
-/// What a transaction's body works with.
+/// Arguments of a transaction's body.
 pub(super) struct Body<'b, 'a> {
     attempt: &'b Attempt<'a>,
     table: &'b TableCore,

@@ -155,8 +155,8 @@ fn no_two_insert_what_the_other_missed() {
     assert!(rows.iter().flatten().count() == 1, "each has inserted what the other has missed: {rows:?}");
 }
 
-/// One deletes a row, with enough deleted before that the collector comes; one inserts it again as soon as it can; one
-/// reads. The delete's leftover must not take the new row with it.
+/// One deletes a row, with enough deleted before that the collector runs; one inserts it again as soon as it
+/// can; one reads. The delete's leftover must not take the new row with it.
 fn a_deleted_key_comes_in_again() {
     let stand = Stand::new(KIND, &[(1, 3, 3)]);
     heddle_model_doors::execution::prepare(|| {

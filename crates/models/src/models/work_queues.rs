@@ -1,6 +1,6 @@
 //! The workers' queues: each entry is dequeued exactly once, by whichever thread; no worker sleeps while a call waits
-//! that it could take; and closing lets everybody go. A worker or a maker that sleeps forever is a deadlock, which the
-//! checker finds.
+//! that it could take; and closing wakes all threads. A worker or a maker that sleeps forever is a deadlock,
+//! which the checker finds.
 
 use std::sync::Arc;
 use std::thread;
@@ -86,7 +86,7 @@ fn everything_comes_out_once() {
     assert_eq!(gather(workers), [1, 2, 3, 4, 11, 12]);
 }
 
-/// The queue's own worker never comes: the other one is woken for it.
+/// The queue's own worker never looks at it: the other one is woken for it.
 fn no_worker_sleeps_while_a_call_waits() {
     let queues = queues(8);
     let thief = take_once(queues.clone(), 1);
@@ -137,7 +137,8 @@ fn rivals_wait_no_longer_than_they_must() {
     assert_eq!(gather(workers), [100, 101, 102]);
 }
 
-/// Workers that sleep, and a maker that waits for room, when the queues are closed: what is in comes out, and nothing else.
+/// Workers that sleep, and a maker that waits for room, when the queues are closed: the queued calls are
+/// dequeued, and no other ones.
 fn closing_lets_everybody_go() {
     let queues = queues(1);
     let worker = work(queues.clone(), 1);

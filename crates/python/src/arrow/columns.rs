@@ -81,7 +81,7 @@ impl Columns {
         Columns { schema, columns, rows: 0 }
     }
 
-    /// How many rows were pushed.
+    /// The number of rows that were pushed.
     pub fn rows(&self) -> usize {
         self.rows
     }

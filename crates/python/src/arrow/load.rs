@@ -32,7 +32,7 @@ pub struct CopyText {
     batch: Option<(RecordBatch, usize)>,
 }
 
-/// How many bytes are given at a time.
+/// Bytes that are passed at a time.
 const PIECE_BYTES: usize = 1 << 16;
 
 impl CopyText {

@@ -6,7 +6,7 @@
 //! load      arrays become the text of COPY
 //! ```
 //!
-//! What each SQL type becomes is the table in `docs/python.md`.
+//! The table in `docs/python.md` names the Arrow type of each SQL type.
 
 mod columns;
 mod load;
@@ -28,7 +28,7 @@ pub use stream::start;
 
 use columns::{Columns, schema_of};
 
-/// How many rows of a cursor's result are one batch.
+/// Rows of a cursor's result in one batch.
 const BATCH_ROWS: usize = 65_536;
 
 /// A stream as a capsule, which a consumer takes it out of.

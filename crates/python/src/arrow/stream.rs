@@ -15,10 +15,10 @@ use super::{BATCH_ROWS, arrow_error};
 use crate::rows::portable;
 use crate::session::Open;
 
-/// How many batches wait for the consumer.
+/// Batches that wait for the consumer.
 const BATCHES_MAX: usize = 2;
 
-/// What the thread has made.
+/// A message of the thread to the consumer.
 enum Made {
     Schema(SchemaRef),
     Batch(RecordBatch),

@@ -27,7 +27,7 @@ pub enum LineError {
     NotUtf8(u64),
 }
 
-/// What keeps a line break from ending a line.
+/// The quoting that keeps a line break from ending a line.
 #[derive(Clone, Copy, Debug)]
 enum Quoting {
     Quotes { quote: u8, escape: u8 },
@@ -39,9 +39,10 @@ enum Quoting {
 pub struct Lines {
     quoting: Quoting,
     data: Vec<u8>,
-    /// Where the next line begins.
+    /// Start of the next line.
     start: usize,
-    /// How far the next line was searched already, and whether that ended inside of quotes.
+    /// Length of the part of the next line that was searched already; `in_quotes` is true if that part ended
+    /// inside of quotes.
     searched: usize,
     in_quotes: bool,
     number: u64,
@@ -85,7 +86,7 @@ impl Lines {
         self.data.extend_from_slice(data);
     }
 
-    /// How many bytes have not become lines yet.
+    /// The number of bytes that are not lines yet.
     pub fn pending(&self) -> usize {
         self.data.len() - self.start
     }

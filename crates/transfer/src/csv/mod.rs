@@ -6,16 +6,16 @@ mod lines;
 
 pub use lines::{Line, LineError, Lines};
 
-/// How fields are separated and quoted.
+/// The delimiter, quotes and NULL of fields.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dialect {
-    /// What stands between two fields.
+    /// The character between two fields.
     pub delimiter: char,
-    /// What stands around a field that holds delimiters, quotes or line breaks.
+    /// The character around a field that holds delimiters, quotes or line breaks.
     pub quote: char,
-    /// What stands before a quote within quotes; the quote itself, unless otherwise said.
+    /// The character before a quote within quotes; by default the quote itself.
     pub escape: char,
-    /// What stands for NULL, without quotes.
+    /// The text of NULL, without quotes.
     pub null: String,
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct ParquetRecords {
     row: u64,
 }
 
-/// What a value means beyond its own type.
+/// The meaning of a value beyond its own type.
 #[derive(Clone, Copy, PartialEq)]
 enum Meaning {
     Itself,
@@ -91,7 +91,7 @@ impl Records for ParquetRecords {
     }
 }
 
-/// A value of the file as one of ours; otherwise what is wrong with it.
+/// A value of the file as one of the engine's; otherwise the reason for which it is none.
 fn field_of(stored: &Stored, meaning: Meaning) -> std::result::Result<Field, String> {
     let engine = |error: heddledb::Error| error.to_string();
     let microseconds = |time: i64| Timestamp::from_microseconds(time).map(Value::Timestamp).map_err(engine);

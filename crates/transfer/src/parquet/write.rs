@@ -1,6 +1,7 @@
 //! Rows into Parquet: they are kept until they make a row group, and written column by column.
 //!
-//! Every column is written as it is, without compression or statistics of ours; a decimal takes 4, 8 or 16 bytes, by its precision.
+//! Every column is written as it is, without compression or our own statistics; a decimal takes 4, 8 or 16
+//! bytes, by its precision.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use crate::error::Result;
 use crate::field::json_of;
 use crate::writer::{Column, Writer};
 
-/// A row group ends at this many rows, or bytes of long values, whichever comes first.
+/// A row group ends at this many rows, or bytes of long values, whichever is reached first.
 const GROUP_ROWS: usize = 64 * 1024;
 const GROUP_BYTES: usize = 64 << 20;
 

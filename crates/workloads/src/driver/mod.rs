@@ -97,7 +97,7 @@ pub fn run(
 /// needs it.
 ///
 /// # Errors
-/// As [`run`].
+/// Same errors as [`run`].
 pub fn run_through(
     interface: Option<&dyn Interface>,
     db: &Database,
