@@ -1,4 +1,4 @@
-//! A database: opening, closing, and the three ways to run transactions in it.
+//! A database: opening, closing, and the four ways to run transactions in it.
 
 mod backup;
 mod calls;
@@ -49,9 +49,11 @@ pub use transaction_builder::{Cancellation, TransactionBuilder, TransactionRepor
 /// - [`run`](Self::run) runs a closure, on the caller's thread;
 /// - [`call`](Self::call) and [`submit`](Self::submit) send a registered procedure through the pipeline;
 /// - [`worker`](Self::worker) makes the caller's thread a worker that runs procedures itself;
-/// - [`session`](Self::session) runs one access after the other, any time apart.
+/// - [`session`](Self::session) runs a transaction whose accesses are separate calls, with any time between
+///   them.
 ///
-/// All of them are serializable with each other, and tell a result only when all that it wrote and read is durable.
+/// All of them are serializable with each other, and return a result only when all that it wrote and read is
+/// durable.
 #[derive(Clone)]
 pub struct Database {
     shared: Arc<Shared>,
@@ -62,11 +64,11 @@ impl Database {
         Database { shared }
     }
 
-    /// Opens the database in a directory: creates it where there is none, recovers it where there is one.
+    /// Opens the database in a directory: creates it if there is none, recovers it if there is one.
     ///
     /// # Errors
-    /// The directory is no database's, is in use, is of a newer version, is damaged, or cannot be read or written;
-    /// an option is out of range; the system refuses a thread ([`Error::ThreadRefused`]).
+    /// The directory is not a database's, is in use, is of a newer version, is damaged, or cannot be read or
+    /// written; an option is out of range; the system refuses a thread ([`Error::ThreadRefused`]).
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Database> {
         nesting::check("opening a database")?;
         Ok(Database { shared: Shared::open(Some(path.as_ref()), options)? })
@@ -81,7 +83,7 @@ impl Database {
         Self::open(path, Options::default().read_only(true))
     }
 
-    /// A database without files, which is gone with its last handle.
+    /// A database without files, which is gone when its last handle is dropped.
     ///
     /// ```
     /// let db = heddledb::Database::in_memory()?;
@@ -115,7 +117,8 @@ impl Database {
         self.shared.check_open()
     }
 
-    /// A session: transactions whose accesses are calls of their own, any time apart and from any thread.
+    /// A session: transactions whose accesses are separate calls, from any thread, with any time between
+    /// them.
     ///
     /// # Errors
     /// [`Error::Nested`] inside a transaction; [`Error::Closed`].
@@ -126,8 +129,8 @@ impl Database {
     }
 
     /// Returns the memory left for rows up to [`MemoryOptions::limit`](crate::MemoryOptions::limit), in bytes; `None`
-    /// if there is no limit. Rows that a transaction is going to insert are counted when it commits: a caller that
-    /// gathers many rows asks before.
+    /// if there is no limit. Rows that a transaction is going to insert are counted when it commits: a caller
+    /// that gathers many rows should ask before it commits.
     pub fn memory_left(&self) -> Option<u64> {
         self.engine().store().slabs().budget().left()
     }
@@ -141,8 +144,9 @@ impl Database {
 
     /// Makes this thread a worker that runs procedures itself.
     ///
-    /// The worker keeps one of the database's worker contexts (`ThreadOptions::max_worker_contexts`) until it is dropped, also
-    /// between transactions. [`run`](Self::run) on the same thread takes another one for as long as it lasts.
+    /// The worker keeps one of the database's worker contexts (`ThreadOptions::max_worker_contexts`) until it
+    /// is dropped, also between transactions. [`run`](Self::run) on the same thread acquires another one for
+    /// its duration.
     ///
     /// # Errors
     /// [`Error::Nested`] inside a transaction; [`Error::Closed`]; [`Error::NoFreeSlot`] if all worker contexts are kept by
@@ -153,7 +157,7 @@ impl Database {
         Worker::new(&self.shared)
     }
 
-    /// The epoch through which everything is durable.
+    /// The highest epoch through which everything is durable.
     pub fn durable_epoch(&self) -> u64 {
         self.engine().progress().durable()
     }
@@ -229,7 +233,7 @@ impl Database {
         statistics
     }
 
-    /// Takes what was noted of accesses since the last time, and starts over; none, if nothing is noted
+    /// Takes the accesses that were recorded since the last call. `None` if none are recorded
     /// ([`DiagnosticOptions::access_trace`](crate::DiagnosticOptions::access_trace)).
     pub fn take_access_trace(&self) -> Option<AccessTrace> {
         let store = self.engine().store();
@@ -237,8 +241,9 @@ impl Database {
         Some(store.whole_trace()?.take(&store.user_tables(), describe, |table, key| show_key(table, key)))
     }
 
-    /// Has accesses noted from now on, or no longer, where [`DiagnosticOptions::access_trace`](crate::DiagnosticOptions::access_trace) is
-    /// on: a program that looks at accesses now and then need not pay for them meanwhile.
+    /// Starts or stops the recording of accesses, if
+    /// [`DiagnosticOptions::access_trace`](crate::DiagnosticOptions::access_trace) is on: a program that
+    /// looks at accesses only at times need not pay for them in between.
     pub fn trace_accesses(&self, is_on: bool) {
         if let Some(trace) = self.engine().store().whole_trace() {
             trace.switch(is_on);

@@ -1,4 +1,4 @@
-//! Everything that can go wrong, as one enum.
+//! All errors of the engine, as one enum.
 
 mod application;
 mod classes;
@@ -13,9 +13,9 @@ pub use timeout::Timeout;
 /// A result of the engine.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The reason why something was refused or failed.
+/// The reason for which a call was refused or failed.
 ///
-/// Every message says what to do about it. [`Error::is_retryable`] tells whether the same call may succeed when it
+/// Every message says how to proceed. [`Error::is_retryable`] tells whether the same call may succeed when it
 /// is made again.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -30,7 +30,7 @@ pub enum Error {
         /// The kind of the value that was given.
         found: String,
     },
-    /// A column was read as another type than the one it holds.
+    /// A column was read as another type than the one that it holds.
     #[error(
         "{what} holds {holds}, but was read as {read_as}; use the getter of its type, or is_null or get first"
     )]
@@ -50,14 +50,14 @@ pub enum Error {
         /// The bounds and the value.
         detail: String,
     },
-    /// A text that is no value of the type asked for.
+    /// A text that is not a value of the requested type.
     #[error("{text:?} is not a {expected}; write it as {example}")]
     Unparsable {
         /// The text that was given.
         text: String,
-        /// The type wanted.
+        /// The requested type.
         expected: &'static str,
-        /// A text that would do.
+        /// A text that is valid.
         example: &'static str,
     },
     /// Bytes that are not of this format.
@@ -99,14 +99,14 @@ pub enum Error {
         "rows of table {table:?} refer by the foreign key {constraint:?} to {row}, which is to go; delete or change those first"
     )]
     StillReferenced {
-        /// The table whose rows refer.
+        /// The table of the referring rows.
         table: String,
         /// The foreign key.
         constraint: String,
         /// The row that is referred to, as text.
         row: String,
     },
-    /// A change of a table that a foreign key of another table does not allow.
+    /// A change of a table that a foreign key of another table forbids.
     #[error(
         "table {table:?} cannot be changed so: the foreign key {constraint:?} of table {referring:?} refers to it; drop that first"
     )]
@@ -128,7 +128,7 @@ pub enum Error {
         /// The names that there are.
         known: String,
     },
-    /// NULL, where there must be a value.
+    /// NULL, where a value is required.
     #[error("{what} must have a value, but was given NULL; give it one")]
     NullValue {
         /// The column, parameter or member.
@@ -142,7 +142,7 @@ pub enum Error {
         /// The fault in the value, and the way out.
         detail: String,
     },
-    /// An exact number that its place could only hold rounded.
+    /// An exact number that its column or parameter could hold only rounded.
     #[error("{what} would lose digits: {detail}; round it first, or use a larger scale")]
     Inexact {
         /// The column, parameter or expression.
@@ -155,7 +155,7 @@ pub enum Error {
     InvalidType {
         /// The type, as it was written.
         text: String,
-        /// The fault in it, and what would do.
+        /// The fault in it, and a valid form.
         detail: String,
     },
     /// A commutative operation on a column for which it has no meaning.
@@ -165,7 +165,7 @@ pub enum Error {
         operation: &'static str,
         /// The column's type.
         data_type: String,
-        /// The types that would do.
+        /// The types that are accepted.
         accepted: &'static str,
     },
     /// There is no such table.
@@ -182,7 +182,8 @@ pub enum Error {
         /// The name that it had.
         table: String,
     },
-    /// A schema change has made another table of it, with which a procedure registered before cannot work.
+    /// A schema change has replaced the table by another one, with which a procedure registered before cannot
+    /// work.
     #[error(
         "table {table:?} has changed since it was first used here; register the procedure again, or retry the transaction"
     )]
@@ -190,7 +191,7 @@ pub enum Error {
         /// The table.
         table: String,
     },
-    /// A snapshot was asked for a table that a later schema change has made.
+    /// A snapshot was requested of a table that a later schema change has created.
     #[error("table {table:?} was changed or created after the snapshot was taken; take a new snapshot")]
     TableNewer {
         /// The table.
@@ -206,7 +207,7 @@ pub enum Error {
         /// The index.
         index: String,
     },
-    /// A table of this name is there already.
+    /// A table of this name exists already.
     #[error("table {table:?} exists already; open it with Database::open_table, or choose another name")]
     TableExists {
         /// The name.
@@ -320,7 +321,7 @@ pub enum Error {
         /// The table.
         table: String,
     },
-    /// A row with this key is there already.
+    /// A row with this key exists already.
     #[error("{table} has a row with the key ({key}) already; update it, or choose another key")]
     DuplicateKey {
         /// The table, and the index if it is a secondary one.
@@ -358,7 +359,8 @@ pub enum Error {
         /// The largest size.
         maximum: usize,
     },
-    /// The rows take as much memory as they may. Reads, deletes, and updates without long values still succeed.
+    /// The rows take as much memory as they are allowed to. Reads, deletes, and updates without long values
+    /// still succeed.
     #[error(
         "the rows take {used} bytes of memory, and may take {limit}: delete some, or raise the limit (MemoryOptions::limit, a server's max_row_bytes)"
     )]
@@ -377,7 +379,7 @@ pub enum Error {
         /// Bytes that versions for snapshots may take.
         limit: u64,
     },
-    /// A change feed is to be read from an epoch that the log no longer has.
+    /// A change feed was to be read from an epoch that the log no longer contains.
     #[error(
         "the feed of table {table:?} is at epoch {epoch}, {lag} epochs behind, and the log reaches back to epoch {oldest} only;          begin again with a snapshot, and read faster, or use a named feed with a larger limit"
     )]
@@ -391,7 +393,7 @@ pub enum Error {
         /// The oldest epoch from which a feed can begin now.
         oldest: u64,
     },
-    /// A change feed is to begin with an epoch that the database has not reached.
+    /// A change feed was to begin with an epoch that the database has not reached.
     #[error(
         "a feed cannot begin after epoch {epoch}: the database has only come to epoch {current};          the epoch is another database's, or was lost with a crash before it was durable: begin again with a snapshot"
     )]
@@ -419,19 +421,20 @@ pub enum Error {
         /// The value's number.
         number: usize,
     },
-    /// A body reached for what its action does not declare.
+    /// A body accessed rows that its action does not declare.
     #[error("{what}; declare it in the procedure's actions (table, key, mode), or use Database::run")]
     OutsideFootprint {
-        /// The access that was tried, and the declaration.
+        /// The attempted access, and the declaration.
         what: String,
     },
     /// A call, a wait or a schema change inside a transaction's body.
     #[error("{what} cannot be done inside a transaction; do it before or after")]
     Nested {
-        /// The operation that was tried.
+        /// The attempted operation.
         what: &'static str,
     },
-    /// Every worker context is kept by a thread between transactions, so that waiting for one could last forever.
+    /// Every worker context is held by a thread between transactions, so that waiting for one could last
+    /// forever.
     #[error(
         "all {slots} worker contexts are kept by workers; drop a Worker, or raise ThreadOptions::max_worker_contexts"
     )]
@@ -439,7 +442,7 @@ pub enum Error {
         /// Number of worker contexts.
         slots: usize,
     },
-    /// Too many calls are under way.
+    /// Too many calls are in flight.
     #[error("{in_flight} calls are under way, the limit; wait for one, or raise QueueOptions::max_in_flight")]
     Busy {
         /// The limit.
@@ -463,7 +466,7 @@ pub enum Error {
         /// The panic's message.
         message: String,
     },
-    /// A thread of the engine's own panicked at something that can be done without.
+    /// An internal thread panicked, whose work the database can do without.
     #[error(
         "{what} panicked: {message}; this is a fault of the engine's: please report it; the database goes on"
     )]
@@ -476,7 +479,7 @@ pub enum Error {
     /// The transaction met a rival's change, and must be retried.
     #[error("the transaction met a concurrent change; run it again")]
     Conflict,
-    /// The session's transaction waited for one that waited for it, and was the youngest of them.
+    /// The session's transaction was in a cycle of waits, and was the youngest one in it.
     #[error("the transaction was rolled back to resolve a deadlock between sessions; run it again")]
     Deadlock,
     /// The session's transaction took longer than it may.
@@ -488,13 +491,13 @@ pub enum Error {
     /// The session's transaction was canceled.
     #[error("the transaction was canceled on request; it was rolled back")]
     Canceled,
-    /// A session has no transaction to end or to go back in.
+    /// A session has no transaction to commit or roll back.
     #[error("the session has no open transaction; begin one first")]
     NoTransaction,
     /// A session has a transaction already.
     #[error("the session has an open transaction; commit it or roll it back first")]
     TransactionOpen,
-    /// A savepoint that is gone.
+    /// A savepoint that no longer exists.
     #[error(
         "the savepoint does not exist any more: the transaction has gone back to a point before it, or released it, or ended; \
          set a new one"
@@ -506,7 +509,7 @@ pub enum Error {
         /// The name asked for.
         sequence: String,
     },
-    /// A sequence of this name is there already.
+    /// A sequence of this name exists already.
     #[error(
         "there is a sequence {sequence:?} already; open it with Database::sequence, or choose another name"
     )]
@@ -525,7 +528,7 @@ pub enum Error {
         /// The evaluator of the rules.
         evaluator: String,
     },
-    /// A row that a rule of its table refuses, which an evaluator knows.
+    /// A row that an evaluator refuses, because it violates a rule of its table.
     #[error("table {table:?} refuses {message}; write what passes")]
     RuleViolation {
         /// The table.
@@ -535,7 +538,7 @@ pub enum Error {
         /// The SQLSTATE.
         state: &'static str,
     },
-    /// A value for an identity column that a sequence always gives.
+    /// A value for an identity column whose values always are its sequence's.
     #[error(
         "column {column:?} of table {table:?} gets its values from a sequence always; use insert_new, leave it NULL in an insert, or \
          use insert_overriding to copy rows"
@@ -546,7 +549,7 @@ pub enum Error {
         /// The column.
         column: String,
     },
-    /// A sequence's definition, or its next value, that makes no sense.
+    /// A sequence whose definition, or whose next value, makes no sense.
     #[error("sequence {sequence:?} cannot be so: {detail}")]
     InvalidSequence {
         /// The sequence.
@@ -608,7 +611,7 @@ pub enum Error {
         /// The operating system's words.
         detail: String,
     },
-    /// The database's files may be read at best.
+    /// The database's files cannot be written.
     #[error(
         "cannot write {path}: {detail}; the database needs a writable file system and its owner's permissions"
     )]
@@ -618,7 +621,7 @@ pub enum Error {
         /// The operating system's words.
         detail: String,
     },
-    /// A directory that holds something else than a database.
+    /// A directory that contains something other than a database.
     #[error(
         "{path} is not a database: {detail}; give the path of a database, or of an empty or new directory"
     )]
@@ -628,7 +631,7 @@ pub enum Error {
         /// The content that was found there.
         detail: String,
     },
-    /// A backup or a restored database is to go where something is already.
+    /// The directory for a backup or a restored database is not empty.
     #[error("{path} is not empty: it holds {found:?}; give the path of an empty or new directory")]
     NotEmpty {
         /// The directory.

@@ -1,13 +1,13 @@
 //! Evaluators, which a crate above the engine registers to write rows of tables whose rules the engine cannot express.
 //!
-//! A table's definition names the evaluator that its rows need ([`TableDefinition::evaluator`]). The engine refuses to write such
-//! such a table itself; where the evaluator is registered, it gets each write instead, inside of the same transaction:
-//! it evaluates the rules, and writes what follows from them.
+//! A table's definition names the evaluator that its rows need ([`TableDefinition::evaluator`]). The engine
+//! refuses to write such a table itself. If the evaluator is registered, it receives each write instead,
+//! inside of the same transaction: it evaluates the rules, and performs the writes that follow from them.
 //!
 //! # Invariants
 //! - While an evaluator writes, its own writes to such tables are taken as they are; afterwards they are refused again.
-//! - Of a write that an evaluator refuses nothing stays.
-//! - The database keeps no hold of an evaluator: it is registered as long as its owner keeps it.
+//! - A write that an evaluator refuses leaves no trace.
+//! - The database does not keep an evaluator alive: it is registered as long as its owner keeps it.
 //!
 //! [`TableDefinition::evaluator`]: crate::TableDefinition::evaluator
 
@@ -33,14 +33,14 @@ pub enum RowWrite<'v> {
         /// The values.
         row: &'v [ValueRef<'v>],
     },
-    /// Columns of a row get new values. The row is there.
+    /// Columns of a row are set to new values. The row exists.
     Update {
         /// The row's primary key.
         key: &'v [ValueRef<'v>],
         /// The columns' names and their values; never of the primary key.
         changes: &'v [(&'v str, ValueRef<'v>)],
     },
-    /// A row is deleted. It is there.
+    /// A row is deleted. It exists.
     Delete {
         /// The row's primary key.
         key: &'v [ValueRef<'v>],
@@ -113,11 +113,12 @@ impl Evaluators {
 }
 
 impl Database {
-    /// Registers what evaluates the rules of tables that name it as their evaluator
-    /// ([`TableDefinition::evaluator`](crate::TableDefinition::evaluator)): from here on transactions can write them. It stays
-    /// registered as long as the caller keeps it; of several of the same name the last counts.
+    /// Registers the evaluator for the rules of tables that name it
+    /// ([`TableDefinition::evaluator`](crate::TableDefinition::evaluator)): from here on transactions can
+    /// write them. It stays registered as long as the caller keeps it; of several of the same name the last
+    /// one counts.
     ///
-    /// A write in a session's transaction to a table that this transaction has made or changed is refused still.
+    /// A write to a table that the same session transaction has created or changed is still refused.
     pub fn register_evaluator<E: RowEvaluator + 'static>(&self, name: &str, evaluator: &Arc<E>) {
         let weak = Arc::downgrade(evaluator);
         let kept = self.engine().store().kept_for_evaluators(|| Arc::new(Evaluators::default()));

@@ -32,18 +32,20 @@
 //!
 //! # Modeling
 //!
-//! *Make what many change at once commutative.* [`Tx::add`], [`Tx::max`], [`Tx::min`], [`Tx::multiply`], [`Tx::ordered_put`] and
-//! [`Tx::top_k_insert`] return nothing, so they do not conflict with each other. A stock that is read, compared and written conflicts
-//! with every other buyer; `tx.add(&items, id, "stock", -1)` with a check `stock >= 0` does not, and still sells exactly what
-//! there is. A balance, a counter, the latest heartbeat, the best scores: all of them fit.
+//! *Make contended changes commutative.* [`Tx::add`], [`Tx::max`], [`Tx::min`], [`Tx::multiply`],
+//! [`Tx::ordered_put`] and [`Tx::top_k_insert`] return nothing, so they do not conflict with each other. A
+//! stock that is read, compared and written conflicts with every other buyer;
+//! `tx.add(&items, id, "stock", -1)` with a check `stock >= 0` does not, and still sells exactly what there is. A
+//! balance, a counter, the latest heartbeat, the best scores: all of them fit.
 //!
-//! *Keep one row for one thing.* A count beside rows that are counted, in one row for all, makes every insert change the same row. Count
-//! by a scan in a snapshot, or by additions.
+//! *Keep one row for one thing.* A row that counts the rows of another table makes every insert change the
+//! same row. Count by a scan in a snapshot, or by additions.
 //!
 //! *Route by what belongs together.* Under the protocol `partitioned`, rows with equal routing columns
 //! (`#[table(routing(shop))]`) belong to one thread: choose the column in which most transactions agree.
 //!
-//! *Index what is looked for.* `#[table(index)]`, `#[table(index(by_day(day, shop)))]`: [`Tx::scan_index`] reads a range of it, in its order.
+//! *Index the columns that you search by.* `#[table(index)]`, `#[table(index(by_day(day, shop)))]`:
+//! [`Tx::scan_index`] reads a range of it, in its order.
 //!
 //! *Enforce references.* `#[table(foreign_key = "item")]` refuses a row whose item is not there, and the deletion of an item that has rows. Other
 //! actions, or several columns: `db.open_table(Order::definition().foreign_key(..))?.rows_of::<Order>()`, with the trait
@@ -53,9 +55,10 @@
 //!
 //! # Transactions and retries
 //!
-//! All transactions are serializable. A closure is retried when it met a concurrent change, so it may run several times: only its last
-//! run has effects *in the database*; what it does outside (a counter of its own, an e-mail) happens each time. Collect such effects, and
-//! do them after [`Database::run`] has returned.
+//! All transactions are serializable. A closure is retried after a conflict with a concurrent change, so it
+//! may be executed several times: only its last execution has effects *in the database*; effects outside of
+//! it (a counter in the program, an e-mail) happen each time. Collect such effects, and do them after
+//! [`Database::run`] has returned.
 //!
 //! Pass errors of the engine on with `?`: [`Error::Conflict`](crate::Error::Conflict) is how a retry begins. To fail with an error type of your
 //! own use [`Database::try_run`]; it leaves no trace.
@@ -77,7 +80,7 @@
 //! # Ok::<(), heddledb::Error>(())
 //! ```
 //!
-//! Which form for which purpose:
+//! The forms of a transaction, and their purposes:
 //!
 //! | form | for |
 //! | --- | --- |
@@ -88,9 +91,10 @@
 //! | [`Database::session`] | transactions that wait for a person or a network in their middle; queues of reserved rows |
 //! | [`Database::register`] and [`Database::call`], [`Database::worker`] | the highest throughput: what a call touches is declared, so that it is found ahead |
 //!
-//! *Procedures* declare what they touch: phases of [`Action`](crate::Action)s, each with a table, a key and a body. Their parameters are the
-//! fields of a struct with `#[derive(Composite)]`, or a tuple ([`Composite`](crate::Composite) has a whole example); what a later phase
-//! needs of an earlier one is set as a value of any type ([`ActionContext::set_any`](crate::ActionContext::set_any)).
+//! *Procedures* declare the rows that they touch: phases of [`Action`](crate::Action)s, each with a table, a
+//! key and a body. Their parameters are the fields of a struct with `#[derive(Composite)]`, or a tuple
+//! ([`Composite`](crate::Composite) has a whole example); what a later phase needs of an earlier one is set
+//! as a value of any type ([`ActionContext::set_any`](crate::ActionContext::set_any)).
 //! [`Database::procedure`] finds a procedure by its name.
 //!
 //! ```
@@ -118,20 +122,24 @@
 //!
 //! # Protocols
 //!
-//! A program is the same under each; one is chosen when the database is opened ([`Options::protocol`](crate::Options::protocol)), and another may be the
-//! next time. `optimistic`, the default, suits most. `phased`: a few columns get very many additions. `serial`: short transactions on the same few
-//! rows, or one processor. `locking`: long bodies that collide. `partitioned`: procedures whose rows agree in one column, on many processors.
+//! A program is the same under each; one is chosen each time the database is opened
+//! ([`Options::protocol`](crate::Options::protocol)). `optimistic`, the default, suits most. `phased`: a few
+//! columns get very many additions. `serial`: short transactions on the same few rows, or one processor.
+//! `locking`: long bodies that collide. `partitioned`: procedures whose rows agree in one column, on many
+//! processors.
 //!
 //! # Durability
 //!
-//! With [`Durability::Group`](crate::Durability), the default, a result is returned once everything that it wrote *and read* is on disk; while it is on its way,
-//! the next transactions run. `Async` does not wait: a crash loses the last moments, never the middle of anything. `None` writes no log.
-//! After a power failure [`Database::open`] recovers automatically; [`Database::recovery`] says what it found.
+//! With [`Durability::Group`](crate::Durability), the default, a result is returned once everything that it
+//! wrote *and read* is on disk; while it is being written, the next transactions run. `Async` does not wait:
+//! a crash loses the last moments, never the middle of anything. `None` writes no log. After a power failure
+//! [`Database::open`] recovers automatically; [`Database::recovery`] says what it found.
 //!
 //! # Change feeds
 //!
-//! A cache or a search index beside the database is a copy. [`Database::watch`] keeps it current: it gives the committed changes of a
-//! table in commit order, from the log, so commits pay nothing for it. Copy a snapshot, and continue behind its epoch:
+//! A cache or a search index beside the database is a copy. [`Database::watch`] keeps it current: it returns
+//! the committed changes of a table in commit order, read from the log, so that they cost commits nothing.
+//! Copy a snapshot, and continue behind its epoch:
 //!
 //! ```
 //! # use std::collections::HashMap;
@@ -164,11 +172,13 @@
 //! # Ok::<(), heddledb::Error>(())
 //! ```
 //!
-//! After each batch the copy is as the table was at the end of an epoch. An update tells the columns that have changed, not the others, and not the old
-//! values: keep the row, or read it. A copy of structs is made and kept by `row.to()` and
-//! [`columns.apply_to_row`](crate::ChangedColumns::apply_to_row). Keep [`Feed::epoch`](crate::Feed::epoch) with the copy: it continues there, also after a restart, as long as the log
-//! reaches back: checkpoints shorten it. A [named feed](Database::create_feed) keeps the log for its reader, up to a limit in bytes; beyond it the
-//! reader begins again with a snapshot, and no transaction waits.
+//! After each batch the copy equals the table at the end of an epoch. An update contains the columns that
+//! have changed, neither the other columns nor the old values: keep the row, or read it. A copy of structs is
+//! made and kept by `row.to()` and [`columns.apply_to_row`](crate::ChangedColumns::apply_to_row). Keep
+//! [`Feed::epoch`](crate::Feed::epoch) with the copy: it continues there, also after a restart, as long as
+//! the log reaches back: checkpoints shorten it. A [named feed](Database::create_feed) keeps the log for its
+//! reader, up to a limit in bytes; beyond it the reader begins again with a snapshot, and no transaction
+//! waits.
 //!
 //! # Operations
 //!
@@ -178,9 +188,11 @@
 //!
 //! # Tuning
 //!
-//! First look: [`TransactionReport`](crate::TransactionReport) says how often a body was retried, [`Database::statistics`] how often all were. Many retries: make
-//! the write an operation, or reserve the row ([`Tx::get_for_update`] in a session), or choose another protocol. No retries, but waits: the
-//! disk bounds it; more transactions at once share each flush. Column handles ([`Table::column`](crate::Table::column)) and structs save the look-up of a name.
+//! Measure first: [`TransactionReport`](crate::TransactionReport) has the retries of one body,
+//! [`Database::statistics`] those of all. Many retries: make the write an operation, or reserve the row
+//! ([`Tx::get_for_update`] in a session), or choose another protocol. No retries, but waits: the disk bounds
+//! it; more transactions at once share each flush. Column handles ([`Table::column`](crate::Table::column))
+//! and structs save the look-up of a name.
 
 #[cfg(doc)]
 use crate::{Database, Row, TableDefinition, TableOf, Tx};

@@ -28,18 +28,19 @@
 //! # }
 //! ```
 //!
-//! Every transaction is serializable, and durable before its result is returned. How transactions are kept apart is chosen
-//! when the database is opened ([`Options::protocol`], [`ProtocolKind`]): `optimistic`, the default, lets them run side by
-//! side and validates; `phased` splits contended columns over the threads, for the operations that return nothing
-//! ([`Database::split`] labels one by hand); `serial` runs updates one after another; `locking` locks what they touch.
-//! Transactions are written once, and run under each; a body may run several times, and only its last run counts.
+//! Every transaction is serializable, and durable before its result is returned. The concurrency control is
+//! chosen when the database is opened ([`Options::protocol`], [`ProtocolKind`]): `optimistic`, the default,
+//! runs transactions concurrently and validates what they have read; `phased` also splits contended columns
+//! over the threads, for the operations that return nothing ([`Database::split`] labels one by hand);
+//! `serial` runs updates one after another; `locking` locks what they touch; `partitioned` gives each row to
+//! one thread, which runs all that touches it. Transactions are written once, and run under each protocol. A
+//! body may be executed several times; only its last execution counts.
 //!
 //! The folders, in the order in which they may name each other: the public face (the files beside this one) →
-//! `pipeline` (stages, queues, threads) → `schedule` (where calls run), `protocol` (how calls are isolated),
-//! `durability` (log, recovery) → `lock` (the lock manager), `storage` (records, rows, tables, indexes, the commit
-//! section), `operation` (add, max, …),
-//! `expression` (the language of checks) → `types` (values and keys) → `base` (atomics, disk). `ARCHITECTURE.md` has the
-//! picture.
+//! `pipeline` (stages, queues, threads) → `schedule` (the choice of a call's queue), `protocol` (the
+//! isolation of calls), `durability` (log, recovery) → `lock` (the lock manager), `storage` (records, rows,
+//! tables, indexes, the commit section), `operation` (add, max, …), `expression` (the language of checks) →
+//! `types` (values and keys) → `base` (atomics, disk). `ARCHITECTURE.md` has the picture.
 
 #![warn(missing_debug_implementations)]
 

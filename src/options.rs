@@ -1,4 +1,4 @@
-//! Options of a database: those that users need first, and groups for the rest.
+//! Options of a database: those that most users need, and groups for the rest.
 //!
 //! Each group is a type of its own. A protocol's or a schedule's options are given together with it, so that those of
 //! another one cannot be given; the other groups are changed by closures. Invariant: an option that is out of range, or
@@ -36,7 +36,7 @@ use self::ranges::{invalid, within};
 pub use self::schedule_options::{PredictOptions, ScheduleOptions};
 pub use self::thread_options::ThreadOptions;
 
-/// The options with which a database is opened: every choice has a default that fits the machine.
+/// The options with which a database is opened: every option has a default that fits the machine.
 ///
 /// ```
 /// use heddledb::{Database, Durability, Options, PhasedOptions};
@@ -188,8 +188,8 @@ impl Options {
         self
     }
 
-    /// Reports how far recovery has got while a database is opened: called by the threads that recover, after every
-    /// few hundred kilobytes. The callback must not open, close or use databases.
+    /// Reports the progress of recovery while a database is opened: called by the threads that recover, after
+    /// every few hundred kilobytes. The callback must not open, close or use databases.
     #[must_use]
     pub fn recovery_progress(mut self, report: impl Fn(RecoveryProgress) + Send + Sync + 'static) -> Self {
         self.recovery_watch = Watch::new(report);

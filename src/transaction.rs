@@ -26,21 +26,23 @@ pub(crate) use scan::{check_unique_key, index_position};
 
 /// A transaction, as its body sees it.
 ///
-/// Bodies read and buffer writes; nothing is changed before the body has returned. So an error, a panic or a savepoint
-/// leaves no trace, and a body may be retried when it met a concurrent change.
+/// Bodies read and buffer writes; nothing is changed before the body has returned. Therefore an error, a
+/// panic or a rollback to a savepoint leaves no trace, and a body can be retried after a conflict with a
+/// concurrent change.
 ///
-/// Operations ([`add`](Self::add), [`max`](Self::max), …) return nothing: so they never conflict with each other.
+/// Operations ([`add`](Self::add), [`max`](Self::max), …) return nothing, so that they never conflict with
+/// each other.
 pub struct Tx<'t, 'a> {
     attempt: &'t Attempt<'a>,
 }
 
-/// A point in a transaction to which it can go back.
+/// A point in a transaction to which it can be rolled back.
 #[derive(Clone, Copy, Debug)]
 pub struct Savepoint {
     mark: Mark,
 }
 
-/// A moment of a transaction: what it had written until then can be read without what it has written since.
+/// A moment of a transaction, as of which it can read its own writes: without those that it has made since.
 ///
 /// ```
 /// # use heddledb::{DataType, Database, Range, TableDefinition, key, row};
@@ -66,7 +68,7 @@ pub struct Moment {
     mark: Mark,
 }
 
-/// The error by which a transaction fails with a message of its own: it leaves no trace.
+/// The error with which a transaction fails with a message of its own: it leaves no trace.
 pub fn fail(message: impl Into<String>) -> Error {
     Error::Failed { message: message.into() }
 }
@@ -81,8 +83,9 @@ impl<'t, 'a> Tx<'t, 'a> {
         self.attempt.check_row_refers(link, key, row)
     }
 
-    /// Says that what evaluates the rules of tables which the engine cannot ([`TableDefinition::evaluator`](crate::TableDefinition::evaluator))
-    /// runs this body: from here on its writes to such tables are taken as they are. It is for crates that are such an evaluator.
+    /// Declares that this body is executed by an evaluator of the rules of tables which the engine cannot
+    /// evaluate itself ([`TableDefinition::evaluator`](crate::TableDefinition::evaluator)): from here on its
+    /// writes to such tables are accepted unchecked. It is for crates that are such an evaluator.
     pub fn set_evaluated(&self) {
         self.attempt.set_evaluated();
     }
@@ -103,7 +106,7 @@ impl<'t, 'a> Tx<'t, 'a> {
         at(self.attempt.hold(table.core())?, key.into_key().as_ref(), access)
     }
 
-    /// The row of this key.
+    /// The row with this key.
     ///
     /// # Errors
     /// A key that does not fit the table; [`Error::Conflict`] (pass it on: the body is retried).
@@ -112,10 +115,10 @@ impl<'t, 'a> Tx<'t, 'a> {
         row.map(T::row).transpose()
     }
 
-    /// Same as [`get`](Self::get), for a thread that is going to change the row. In a session ([`crate::Session`]) the
-    /// row is reserved first: other sessions that want it, or have read it and change it, wait until this one's
-    /// transaction has ended. Where another session has it, this one waits, and the body is retried. Elsewhere it is a
-    /// `get`.
+    /// Same as [`get`](Self::get), for a body that is going to change the row. In a session
+    /// ([`crate::Session`]) the row is reserved first: other sessions that request it, or have read it and
+    /// change it, wait until this one's transaction has ended. If another session has reserved it, this one
+    /// waits, and the body is retried. Outside of sessions it is a `get`.
     ///
     /// # Errors
     /// Same errors as [`get`](Self::get).
@@ -131,8 +134,8 @@ impl<'t, 'a> Tx<'t, 'a> {
         row.map(T::row).transpose()
     }
 
-    /// Reserves a row for a thread that is going to change it, as [`get_for_update`](Self::get_for_update) does, without a
-    /// look at it.
+    /// Reserves a row for a body that is going to change it, as [`get_for_update`](Self::get_for_update)
+    /// does, without reading it.
     ///
     /// # Errors
     /// As [`get`](Self::get).
@@ -191,9 +194,10 @@ impl<'t, 'a> Tx<'t, 'a> {
         self.at(table, key, |target| self.attempt.try_reserve(target))
     }
 
-    /// Looks for rows to reserve: what `look` reads is of one state, but the commit of the session's transaction does
-    /// not compare it again, so that it does not conflict with changes of rows that were only passed by. Rows passed by
-    /// are therefore not covered by serializability. Outside of sessions it is a plain call.
+    /// Searches rows to reserve: all reads of `look` are of one state, but the commit of the session's
+    /// transaction does not validate them, so that it does not conflict with changes of rows that were only
+    /// passed by. Rows passed by are therefore not covered by serializability. Outside of sessions it is a
+    /// plain call.
     pub fn search<T>(&self, look: impl FnOnce() -> T) -> T {
         self.attempt.pause_notes(true);
         let found = look();
@@ -201,14 +205,15 @@ impl<'t, 'a> Tx<'t, 'a> {
         found
     }
 
-    /// Makes the session's transaction depend on something that a crate above the engine knows: it commits only if that
-    /// holds then. Outside of a session's transaction nothing is noted: an attempt during which definitions change
-    /// ([`DefinitionChange`](crate::DefinitionChange)) is retried.
+    /// Makes the session's transaction depend on a definition that a crate above the engine knows: it commits
+    /// only if the definition is current then. Outside of a session's transaction nothing is recorded: an
+    /// attempt during which definitions change ([`DefinitionChange`](crate::DefinitionChange)) is retried.
     pub fn depend_on(&self, dependency: &Arc<dyn Dependency>) {
         self.attempt.depend_on(dependency);
     }
 
-    /// Returns true if there is a row of this key: conflicts with inserts and deletes of it only, not with updates.
+    /// Returns true if there is a row with this key. The transaction then conflicts with inserts and deletes
+    /// of it only, not with updates.
     ///
     /// # Errors
     /// Same errors as [`get`](Self::get).
@@ -226,10 +231,10 @@ impl<'t, 'a> Tx<'t, 'a> {
     }
 
     /// Inserts a row with a new value in its identity column, whatever the row has there (see
-    /// [`TableDefinition::identity`](crate::TableDefinition::identity)). The value.
+    /// [`TableDefinition::identity`](crate::TableDefinition::identity)); returns the value.
     ///
-    /// A footprint does not know it beforehand: a procedure inserts such a row by an action on the whole table, or on the
-    /// first columns of its key; or draws the value in an earlier phase, and declares the key with
+    /// A footprint cannot contain the value: a procedure inserts such a row by an action on the whole table,
+    /// or on the first columns of its key; or draws the value in an earlier phase, and declares the key with
     /// [`Action::key_from`](crate::Action::key_from).
     ///
     /// # Errors
@@ -250,7 +255,7 @@ impl<'t, 'a> Tx<'t, 'a> {
         insert_as_given(self.attempt, table.core(), row.into_row(table)?.as_ref(), None)
     }
 
-    /// Gives all columns of a row, but those of its primary key, the values of this struct.
+    /// Sets all columns of a row, except those of its primary key, to the values of this struct.
     ///
     /// # Errors
     /// As [`update`](Self::update).
@@ -258,7 +263,8 @@ impl<'t, 'a> Tx<'t, 'a> {
         self.update_values(table, IntoRow::<TableOf<R>>::into_row(row, table)?.as_ref())
     }
 
-    /// Inserts a row, or gives the row with its key the values of this struct; returns true if it was inserted.
+    /// Inserts a row, or sets the row with its key to the values of this struct; returns true if it was
+    /// inserted.
     ///
     /// # Errors
     /// As [`insert`](Self::insert) and [`update`](Self::update).
@@ -310,7 +316,7 @@ impl<'t, 'a> Tx<'t, 'a> {
         insert(self.attempt, core, &row, None)
     }
 
-    /// Gives columns of a row new values.
+    /// Sets columns of a row to new values.
     ///
     /// # Errors
     /// [`Error::MissingKey`]; a value that does not fit its column.
@@ -334,12 +340,14 @@ impl<'t, 'a> Tx<'t, 'a> {
         self.at(table, key, |target| delete(self.attempt, target))
     }
 
-    /// The present moment of the transaction. It is void once the transaction goes back to a savepoint before it.
+    /// The present moment of the transaction. It is void once the transaction is rolled back to a savepoint
+    /// before it.
     pub fn moment(&self) -> Moment {
         Moment { mark: self.attempt.mark() }
     }
 
-    /// Looks rows up as the transaction had written them at a moment. Of scans see [`Scan::as_of`].
+    /// Reads by key as of a moment: as the transaction had written the rows until then. For scans see
+    /// [`Scan::as_of`].
     pub fn as_of<T>(&self, moment: &Moment, read: impl FnOnce(&Self) -> T) -> T {
         self.attempt.read_as_of(Some(moment.mark), || read(self))
     }
@@ -357,14 +365,14 @@ impl<'t, 'a> Tx<'t, 'a> {
         self.at(table, key, |target| Ok(self.attempt.has_written_since(target, moment.mark)))
     }
 
-    /// A point to which [`rollback_to`](Self::rollback_to) can go back.
+    /// A point to which [`rollback_to`](Self::rollback_to) can roll back.
     pub fn savepoint(&self) -> Savepoint {
         self.attempt.stop_loading();
         Savepoint { mark: self.attempt.mark() }
     }
 
-    /// Undoes the writes since the savepoint. Later savepoints are void: a transaction that goes back to one of them
-    /// fails.
+    /// Undoes the writes since the savepoint. Later savepoints are void: a transaction that is rolled back to
+    /// one of them fails.
     pub fn rollback_to(&self, savepoint: &Savepoint) {
         self.attempt.roll_back(savepoint.mark);
     }

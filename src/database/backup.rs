@@ -10,8 +10,9 @@ use crate::options::Options;
 use crate::pipeline::nesting;
 
 impl Database {
-    /// Copies the database to another directory, new or empty, while all other work continues: all that is durable now
-    /// will be there, and a beginning of what follows. The copy is a database like any other, with this one's identity.
+    /// Copies the database to another directory, new or empty, while all other work continues. The copy
+    /// contains everything that is durable now, and possibly some of the commits that follow. It is a
+    /// database like any other, with this one's identity.
     ///
     /// ```no_run
     /// # let db = heddledb::Database::open("bank", heddledb::Options::default())?;
@@ -30,8 +31,8 @@ impl Database {
         back_up(&disk, &from, to.as_ref(), &mut |_, _| ())
     }
 
-    /// Copies a database that another process, or none, has open. `progress` receives the bytes copied, and the bytes
-    /// in all. Of the options only the disk counts.
+    /// Copies a database that another process, or none, has open. `progress` receives the bytes copied, and
+    /// the bytes in all. Of the options only the disk is used.
     ///
     /// # Errors
     /// Same errors as [`backup`](Self::backup); there is no database.
@@ -45,8 +46,9 @@ impl Database {
         back_up(&options.disk, from.as_ref(), to.as_ref(), progress)
     }
 
-    /// Makes a database of a backup, in another directory, new or empty. The backup is checked first, as
-    /// [`check`](Self::check) does, so it is held in memory once; nothing is made of one that is not sound.
+    /// Creates a database from a backup, in another directory, new or empty. The backup is checked first, as
+    /// [`check`](Self::check) does, so it is held in memory once; no database is created from one that is not
+    /// sound.
     ///
     /// The restored database has the identity of the one that was backed up: the two must not put checkpoints into the same
     /// [`CheckpointOptions::directory`](crate::CheckpointOptions::directory).

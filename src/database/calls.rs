@@ -11,8 +11,8 @@ use crate::procedure::Procedure;
 use crate::types::Args;
 
 impl Database {
-    /// Calls a procedure through the pipeline, and waits for its result. Where a worker is idle, this thread runs the call in
-    /// its place.
+    /// Calls a procedure through the pipeline, and waits for its result. If a worker is idle, this thread
+    /// runs the call in its place.
     ///
     /// # Errors
     /// The call's own; [`Error::Nested`] inside a transaction.
@@ -118,7 +118,7 @@ impl Database {
         })
     }
 
-    /// Sends a call into the pipeline; waits only where too many are under way.
+    /// Sends a call into the pipeline; waits only if too many calls are in flight.
     ///
     /// # Errors
     /// The arguments don't fit; [`Error::Nested`] inside a transaction.

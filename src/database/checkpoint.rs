@@ -6,8 +6,8 @@ use crate::pipeline::checkpoint::{CheckpointReport, CheckpointStatus, Checkpoint
 use crate::pipeline::nesting;
 
 impl Database {
-    /// Makes a checkpoint beside all other work, and returns when it is whole: from then on the log before it is not
-    /// needed, and is removed. Checkpoints are made without a request, too: see
+    /// Makes a checkpoint while all other work continues, and returns when it is complete: from then on the
+    /// log before it is not needed, and is removed. Checkpoints are also made automatically: see
     /// [`CheckpointOptions::log_bytes`](crate::CheckpointOptions::log_bytes).
     ///
     /// ```no_run
@@ -36,7 +36,8 @@ impl Database {
         checkpointer.make_now()
     }
 
-    /// Returns the checkpoints made since the database was opened, and why the last attempt failed, if it did.
+    /// Returns the number of checkpoints made since the database was opened, and the reason for which the
+    /// last attempt failed, if it did.
     pub fn checkpoints(&self) -> CheckpointStatus {
         self.shared.checkpointer().map(Checkpointer::status).unwrap_or_default()
     }

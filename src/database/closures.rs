@@ -13,8 +13,8 @@ use crate::transaction::Tx;
 use crate::types::Args;
 
 impl Database {
-    /// Runs a closure as a transaction, on this thread. It is retried when it met a concurrent change; it returns
-    /// when everything that it wrote and read is durable.
+    /// Runs a closure as a transaction, on this thread. It is retried after a conflict with a concurrent
+    /// change; it returns when everything that it wrote and read is durable.
     ///
     /// ```
     /// # use heddledb::{DataType, Database, Durability, Options, TableDefinition, key, row};
@@ -136,9 +136,10 @@ impl Database {
         }
     }
 
-    /// Runs a closure as a transaction within the footprint of a procedure: routed, scheduled and locked as a call of it with
-    /// these arguments, on whichever thread that leads to. The procedure's own bodies do not run; the closure reaches what any
-    /// of its actions declares, in their modes.
+    /// Runs a closure as a transaction within the footprint of a procedure: it is routed, scheduled and
+    /// locked as a call with these arguments, and runs on the thread that such a call is routed to. The
+    /// procedure's own bodies do not run; the closure may access all rows that any of its actions declares,
+    /// in their modes.
     ///
     /// ```
     /// # use heddledb::{Action, DataType, Database, ProcedureDefinition, TableDefinition, args, row};

@@ -1,4 +1,5 @@
-//! Reports on contended rows: which rows transactions abort about, and which rows sessions hold and wait for.
+//! Reports on contended rows: the rows about which transactions abort, and the rows that sessions hold and
+//! wait for.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,9 +26,9 @@ pub struct HotRecord {
     pub waiting_sessions: usize,
     /// True if a transaction that reads the row by key now reserves it, because it is predicted to write it, too.
     pub is_predicted: bool,
-    /// Number of reservations because of that.
+    /// Number of such reservations.
     pub predicted_reservations: u64,
-    /// Number of waits of transactions for another one that had reserved it.
+    /// Number of times that a transaction waited for another one that had reserved it.
     pub predicted_waits: u64,
     /// The row's columns that are split now.
     pub splits: Vec<SplitReport>,
@@ -39,10 +40,10 @@ pub struct HotRecord {
 pub struct SessionLock {
     /// The row's table and its key, as text; `None` for the right to change the schema.
     pub row: Option<(String, String)>,
-    /// The number of the session that has it ([`Session::number`](crate::Session::number)); `None` for one of the
-    /// engine's own.
+    /// The number of the session that has it ([`Session::number`](crate::Session::number)); `None` for an
+    /// internal session.
     pub holder: Option<u64>,
-    /// The sessions that wait for it, in the order in which they will have it.
+    /// The sessions that wait for it, in the order in which it will be granted to them.
     pub waiters: Vec<u64>,
 }
 

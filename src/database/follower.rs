@@ -10,8 +10,8 @@ use crate::pipeline::follower::{FollowerReport, follow};
 impl Database {
     /// Follows the database in a directory, which another process has open with the same
     /// [`CheckpointOptions::follower_socket`](crate::CheckpointOptions::follower_socket), until that is closed: keeps a copy of its data, and writes its checkpoints.
-    /// `reported` receives its work, from time to time, and returns false to end it. Of the options only the socket and
-    /// the disk count.
+    /// `reported` receives reports of its work at intervals, and returns false to end it. Of the options only
+    /// the socket and the disk are used.
     ///
     /// ```no_run
     /// # use heddledb::{Database, Options};
@@ -22,8 +22,8 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// No primary listens there, or no longer ([`Error::DatabaseLost`]): try again. The directory is not that
-    /// database's; its checkpoint or its log is damaged.
+    /// No primary listens there, or it no longer does ([`Error::DatabaseLost`]): try again. The directory is
+    /// not that database's; its checkpoint or its log is damaged.
     pub fn follow(
         directory: impl AsRef<Path>,
         options: &Options,

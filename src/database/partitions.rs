@@ -53,12 +53,14 @@ impl Database {
     }
 
     /// Moves ranges between executors: `boundaries` says where the range of each but the first begins, as shares of all
-    /// partition hashes. Transactions continue meanwhile; it returns when the executors concerned have drained. The
-    /// resource manager (`PartitionedOptions::repartitioning`) may move the ranges on from there.
+    /// partition hashes. Transactions continue meanwhile; the call returns when the executors concerned have
+    /// drained. The resource manager (`PartitionedOptions::repartitioning`) may move the ranges on from
+    /// there.
     ///
     /// # Errors
-    /// There is not one boundary less than executors, or they do not ascend from 0 to 1; the protocol has no executors and there
-    /// is a boundary; the database is being closed; the caller is a transaction's body.
+    /// The number of boundaries is not one less than the number of executors, or they do not ascend from 0 to
+    /// 1; the protocol has no executors and there is a boundary; the database is being closed; the caller is
+    /// a transaction's body.
     pub fn repartition(&self, boundaries: &[f64]) -> Result<()> {
         nesting::check("repartitioning")?;
         let executors = self.shared.input().executors();

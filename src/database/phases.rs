@@ -38,7 +38,7 @@ impl SplitOperation {
         self.0
     }
 
-    /// Every one.
+    /// All operations.
     pub fn all() -> impl Iterator<Item = SplitOperation> {
         Operation::ALL.iter().copied().map(SplitOperation)
     }
@@ -75,7 +75,7 @@ pub struct PhaseReport {
     pub joined: u64,
     /// Split phases that have begun.
     pub split: u64,
-    /// Reconciliation phases: how often slices were merged.
+    /// Reconciliation phases, in which slices were merged.
     pub reconciliation: u64,
     /// Number of times that a call was stashed.
     pub stashed: u64,
@@ -104,10 +104,11 @@ pub struct SplitReport {
 }
 
 impl Database {
-    /// Labels a column of a record by hand: under `phased` it is split for this operation in every split phase from the
-    /// next one on, whether it is contended or not. Under other protocols labels do nothing. While the record is missing, or
-    /// the column is NULL and the operation is `add` or `multiply`, which leave NULL as it is, it is not split; to the others
-    /// NULL is below everything.
+    /// Labels a column of a record by hand: under `phased` it is split for this operation in every split
+    /// phase from the next one on, whether it is contended or not. Under other protocols labels have no
+    /// effect. The column is not split while the record is missing, or while the column is NULL and the
+    /// operation is `add` or `multiply`, which leave NULL unchanged; the other operations treat NULL as less
+    /// than everything.
     ///
     /// # Errors
     /// The key does not fit the table; the column cannot be split for this operation (it is part of a key, an index, or a
@@ -132,7 +133,7 @@ impl Database {
         Ok(())
     }
 
-    /// Takes a label away again.
+    /// Removes a label.
     ///
     /// # Errors
     /// The key does not fit the table.

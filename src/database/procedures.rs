@@ -1,7 +1,8 @@
-//! Procedures: registered, found by name.
+//! Procedures: their registration, and their look-up by name.
 //!
-//! Invariant: at any time a name belongs to at most one procedure, until its last handle is dropped. The database keeps names, not
-//! procedures: so a body that holds a handle of its own database does not keep it open.
+//! Invariant: at any time a name belongs to at most one procedure, until its last handle is dropped. The
+//! database keeps names, not procedures: a body that holds a handle of its own database therefore does not
+//! keep it open.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -34,7 +35,7 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::ProcedureExists`]; [`Error::InvalidProcedure`], [`Error::ForeignTable`]; the partition key
-    /// (`ScheduleOptions::partition_by`) is no column's name.
+    /// (`ScheduleOptions::partition_by`) is not the name of a column.
     pub fn register(&self, definition: ProcedureDefinition) -> Result<Procedure> {
         let procedure = self.register_anonymous(definition)?;
         let mut names = self.shared.procedures().0.lock();

@@ -1,8 +1,9 @@
 //! Schema changes: tables are dropped, emptied and changed while transactions run.
 //!
 //! # Invariants
-//! A schema change is a transaction on the catalog, and takes effect at its commit, behind the closed gate. Schema changes
-//! come one after another. Transactions that are under way then are retried against the new schema.
+//! A schema change is a transaction on the catalog, and takes effect at its commit, behind the closed gate.
+//! Schema changes run one after another. Transactions that are in progress then are retried against the new
+//! schema.
 //!
 //! # Concurrency
 //! A change that keeps a table's columns and key (names, defaults, NOT NULL, indexes) keeps its records; new indexes are
@@ -66,7 +67,7 @@ impl Database {
         Ok(())
     }
 
-    /// Removes all rows of these tables, at one moment. It takes as long for many rows as for few.
+    /// Removes all rows of these tables, at one moment. Its time does not depend on their number.
     ///
     /// # Errors
     /// [`Error::UnknownTable`]; [`Error::TableReferenced`] by a table that is not one of these; inside a transaction
@@ -94,8 +95,8 @@ impl Database {
 
     /// Changes a table: all steps of the change take effect at one moment, or none.
     ///
-    /// Handles of the table follow. Procedures that were registered before fail with [`Error::TableChanged`], and have to
-    /// be registered again.
+    /// Handles of the table follow. Procedures that were registered before fail with [`Error::TableChanged`],
+    /// and must be registered again.
     ///
     /// ```
     /// # use heddledb::{DataType, Database, Durability, Options, TableChange, TableDefinition, key, row};

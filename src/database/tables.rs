@@ -12,7 +12,7 @@ use crate::storage::schema::SchemaChange;
 use crate::table::Table;
 
 impl Database {
-    /// Makes a table.
+    /// Creates a table.
     ///
     /// # Errors
     /// [`Error::InvalidDefinition`], [`Error::TableExists`]; inside a transaction [`Error::Nested`].
@@ -25,7 +25,8 @@ impl Database {
         self.add_table(definition)
     }
 
-    /// Opens the table of this definition, and creates it where it does not exist: what a program does at its start.
+    /// Opens the table of this definition, and creates it if it does not exist: the usual call at the start
+    /// of a program.
     ///
     /// ```
     /// # use heddledb::{DataType, Database, Durability, Error, Options, TableDefinition};
@@ -62,13 +63,14 @@ impl Database {
         self.engine().store().table_by_name(name).map(Table::new)
     }
 
-    /// About how many rows of a table transactions have inserted, changed or deleted since the database was opened; rows of other
-    /// tables may be among them. For planners, which ask often.
+    /// An estimate of how many rows of a table transactions have inserted, changed or deleted since the
+    /// database was opened; rows of other tables may be among them. It is cheap, for planners that call it
+    /// frequently.
     pub fn row_changes(&self, table: &Table) -> u64 {
         self.engine().store().row_changes(table.core().id())
     }
 
-    /// Every table that was made.
+    /// All tables.
     pub fn tables(&self) -> Vec<Table> {
         self.engine().store().user_tables().into_iter().map(Table::new).collect()
     }

@@ -1,7 +1,7 @@
-//! Transactions with a time limit, a way to cancel them, and a report of how they went.
+//! Transactions with a time limit, a way to cancel them, and a report of their attempts and waits.
 //!
-//! Invariants: limits are checked before each attempt and before the commit. A transaction that has begun to commit
-//! ends as if it had none: its outcome is never in doubt.
+//! Invariants: limits are checked before each attempt and before the commit. A transaction that has begun to
+//! commit ends as if it had no limit: its outcome is never in doubt.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::base::atomics::{AtomicBool, Ordering};
 use crate::error::{Error, OwnError, Result, Timeout};
 use crate::transaction::Tx;
 
-/// A transaction that is going to run: see [`Database::transaction`].
+/// A transaction that has not run yet: see [`Database::transaction`].
 #[derive(Clone, Debug)]
 #[must_use = "it runs with run, try_run or run_reporting"]
 pub struct TransactionBuilder<'db> {
@@ -28,7 +28,7 @@ pub struct TransactionReport {
     pub attempts: u32,
     /// Time of the transaction as a whole.
     pub elapsed: Duration,
-    /// Time of that which was spent waiting for the result's durability.
+    /// Time that it waited for the durability of its result.
     pub log_wait: Duration,
 }
 
@@ -39,20 +39,21 @@ impl TransactionReport {
     }
 }
 
-/// Cancels transactions from other threads: those that were given it, or a clone, by [`TransactionBuilder::cancel_by`].
+/// Cancels transactions from other threads: those that received it, or a clone of it, by
+/// [`TransactionBuilder::cancel_by`].
 #[derive(Clone, Debug, Default)]
 pub struct Cancellation {
     is_canceled: Arc<AtomicBool>,
 }
 
 impl Cancellation {
-    /// Makes one that has not been canceled.
+    /// A cancellation that has not been requested.
     pub fn new() -> Cancellation {
         Cancellation::default()
     }
 
-    /// Ends the transactions that were given it, and those that will be, with [`Error::Canceled`], before their next attempt or
-    /// their commit.
+    /// Ends all transactions that received it, and those that will, with [`Error::Canceled`], before their
+    /// next attempt or their commit.
     pub fn cancel(&self) {
         // Relaxed: a flag that publishes nothing else.
         self.is_canceled.store(true, Ordering::Relaxed);
@@ -106,36 +107,38 @@ impl Database {
 }
 
 impl TransactionBuilder<'_> {
-    /// Fails with [`Error::TimedOut`] once this time has passed from now on.
+    /// Fails with [`Error::TimedOut`] once this time has passed from this call on.
     pub fn timeout(mut self, time: Duration) -> Self {
         self.deadline = Instant::now().checked_add(time);
         self
     }
 
-    /// Fails with [`Error::TimedOut`] from this moment on.
+    /// Fails with [`Error::TimedOut`] from this time on.
     pub fn deadline(mut self, deadline: Instant) -> Self {
         self.deadline = Some(deadline);
         self
     }
 
-    /// Fails with [`Error::Canceled`] once this was canceled.
+    /// Fails with [`Error::Canceled`] once this is canceled.
     pub fn cancel_by(mut self, cancellation: &Cancellation) -> Self {
         self.cancellation = Some(cancellation.clone());
         self
     }
 
-    /// Runs it, as [`Database::run`] does.
+    /// Runs the transaction, as [`Database::run`] does.
     ///
     /// # Errors
-    /// Same errors as [`Database::run`]; [`Error::TimedOut`], [`Error::Canceled`]: it left no trace.
+    /// Same errors as [`Database::run`]; [`Error::TimedOut`], [`Error::Canceled`]: the transaction left no
+    /// trace.
     pub fn run<T>(self, body: impl FnMut(&Tx<'_, '_>) -> Result<T>) -> Result<T> {
         self.run_reporting(body).0
     }
 
-    /// Runs it, as [`Database::try_run`] does.
+    /// Runs the transaction, as [`Database::try_run`] does.
     ///
     /// # Errors
-    /// Same errors as [`Database::try_run`]; [`Error::TimedOut`], [`Error::Canceled`]: it left no trace.
+    /// Same errors as [`Database::try_run`]; [`Error::TimedOut`], [`Error::Canceled`]: the transaction left
+    /// no trace.
     pub fn try_run<T, E: From<Error>>(
         self,
         mut body: impl FnMut(&Tx<'_, '_>) -> Result<T, E>,
@@ -145,7 +148,7 @@ impl TransactionBuilder<'_> {
         own.or_kept(result)
     }
 
-    /// Runs it, and says how it went.
+    /// Runs the transaction, and reports its attempts and waits.
     pub fn run_reporting<T>(
         self,
         mut body: impl FnMut(&Tx<'_, '_>) -> Result<T>,

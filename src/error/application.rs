@@ -1,4 +1,4 @@
-//! Errors of the application's own, on their way through the engine.
+//! Errors of the application, which pass through the engine.
 //!
 //! Invariants: the engine looks at none of them but for its message. One that leaves a transaction's body arrives at the caller as
 //! the value that it was, or not at all (the attempt was retried).
@@ -36,9 +36,9 @@ impl PartialEq for ApplicationError {
 }
 
 impl Error {
-    /// Wraps an error of the application's own, so that a procedure's body can fail with it: the caller gets it back by
-    /// [`application_error`](Self::application_error), or as itself from `Database::try_call`. Closures need no wrapping:
-    /// `Database::try_run` takes bodies with any error type.
+    /// Wraps an application's error, so that a procedure's body can fail with it: the caller gets it back by
+    /// [`application_error`](Self::application_error), or unwrapped from `Database::try_call`. Closures need
+    /// no wrapping: `Database::try_run` accepts bodies with any error type.
     ///
     /// ```
     /// use heddledb::Error;
@@ -54,7 +54,7 @@ impl Error {
         Error::Application { error: ApplicationError { message: error.to_string(), value: Arc::new(error) } }
     }
 
-    /// The application's own error that this is, if it is one of this type.
+    /// The application's own error, if this is one of this type.
     pub fn application_error<E: 'static>(&self) -> Option<&E> {
         match self {
             Error::Application { error } => error.value.downcast_ref(),

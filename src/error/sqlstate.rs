@@ -6,7 +6,7 @@
 use super::{Error, Timeout};
 
 impl Error {
-    /// The five-letter code that PostgreSQL's clients know this kind of error by.
+    /// The five-character code (SQLSTATE) by which PostgreSQL's clients know this kind of error.
     pub fn sqlstate(&self) -> &'static str {
         match self {
             Error::WrongType { .. } | Error::WrongRead { .. } | Error::WrongOperation { .. } => "42804",

@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Timeout {
-    /// The wait for what another session has reserved.
+    /// The wait for a key that another session has reserved.
     Wait,
     /// The transaction as a whole.
     Transaction,

@@ -1,4 +1,4 @@
-//! Options of checkpoints: when they are made, how fast, and where they lie.
+//! Options of checkpoints: their times, their pace, and their directories.
 
 use std::path::PathBuf;
 
@@ -33,34 +33,35 @@ impl Default for CheckpointOptions {
 }
 
 impl CheckpointOptions {
-    /// A checkpoint is made when the log has grown by this many bytes since the last one began; 0: never for that reason.
-    /// Default: 256 MiB.
+    /// Makes a checkpoint when the log has grown by this many bytes since the last one began; 0: never for
+    /// that reason. Default: 256 MiB.
     #[must_use]
     pub fn log_bytes(mut self, bytes: u64) -> Self {
         self.log_bytes = bytes;
         self
     }
 
-    /// A checkpoint is made when the last one began this many seconds ago, if there is anything in the log since; 0: never
-    /// for that reason. Default: 0.
+    /// Makes a checkpoint when the last one began this many seconds ago, if anything was logged since; 0:
+    /// never for that reason. Default: 0.
     #[must_use]
     pub fn seconds(mut self, seconds: f64) -> Self {
         self.seconds = seconds;
         self
     }
 
-    /// A checkpoint that is made for either reason is spread over this share of the way to the next one, so that it
-    /// takes little from the workers at any moment; it does not wait where nothing commits, or where a thread waits for
-    /// [`Database::checkpoint`](crate::Database::checkpoint). The log may grow by so much more than `log_bytes`
-    /// before the checkpoint is whole. 0: a checkpoint is made as fast as it can be. Default: 0.8.
+    /// Spreads a checkpoint that is made for either reason over this share of the interval to the next one,
+    /// so that it takes little time from the workers at any moment; it does not wait if nothing commits, or
+    /// if a thread waits for [`Database::checkpoint`](crate::Database::checkpoint). The log may exceed
+    /// `log_bytes` by this share before the checkpoint is complete. 0: a checkpoint is made as fast as
+    /// possible. Default: 0.8.
     #[must_use]
     pub fn spread(mut self, share: f64) -> Self {
         self.spread = share;
         self
     }
 
-    /// The most bytes that a checkpoint of the database's own writes in a second; 0: no limit. A follower writes as
-    /// fast as it can. Default: 0.
+    /// Limits the bytes that a checkpoint of the database itself writes in a second; 0: no limit. A follower
+    /// writes as fast as it can. Default: 0.
     #[must_use]
     pub fn bytes_per_second(mut self, bytes: u64) -> Self {
         self.bytes_per_second = bytes;
@@ -75,11 +76,12 @@ impl CheckpointOptions {
         self
     }
 
-    /// Stripes checkpoints over these directories; called again, over one more. They are noted in the checkpoint as they
-    /// are given here: give absolute paths, unless the working directory is always the same. What lies there belongs to one
-    /// directory of a database, which a mark beside it names: a copy of that which was not made by a backup names the
-    /// same parts, and is refused ([`Error::ForeignCheckpoints`](crate::Error::ForeignCheckpoints)), unless the other
-    /// one is gone. Default: the database's own directory.
+    /// Stripes checkpoints over these directories; each further call adds one. Their paths are stored in the
+    /// checkpoint as they are given here: give absolute paths, unless the working directory is always the
+    /// same. The files there belong to one database directory, which a mark beside them names: a copy of that
+    /// directory which was not made by a backup names the same files, and is refused
+    /// ([`Error::ForeignCheckpoints`](crate::Error::ForeignCheckpoints)), unless the other directory is gone.
+    /// Default: the database's own directory.
     #[must_use]
     pub fn directory(mut self, path: impl Into<PathBuf>) -> Self {
         self.directories.push(path.into());
@@ -88,9 +90,9 @@ impl CheckpointOptions {
 
     /// Waits for a follower at this socket: another process ([`Database::follow`](crate::Database::follow), or
     /// `heddle follow`) which keeps a copy of all data from the log that it is sent, and writes checkpoints in the
-    /// database's place. Without one, and whenever it fails, the database writes them itself. The socket is made when
-    /// the database is opened, for its owner only, and removed when it is closed. Without a log it does not listen.
-    /// Default: none is waited for.
+    /// database's place. Without one, and whenever it fails, the database writes them itself. The socket is
+    /// created when the database is opened, for its owner only, and removed when it is closed. Without a log
+    /// it does not listen. Default: no follower.
     #[must_use]
     pub fn follower_socket(mut self, path: impl Into<PathBuf>) -> Self {
         self.follower_socket = Some(path.into());

@@ -1,4 +1,4 @@
-//! Choices with names: what the command line and the options spell the same way.
+//! Choices with names, which the command line and the options spell alike.
 
 use std::fmt;
 use std::str::FromStr;
@@ -38,7 +38,7 @@ pub enum Stages {
 macro_rules! named {
     ($type:ty, $option:literal, $($variant:path => $name:literal),+) => {
         impl $type {
-            /// Every choice.
+            /// All choices.
             pub const ALL: &'static [$type] = &[$($variant),+];
 
             /// Its name on the command line.

@@ -1,4 +1,4 @@
-//! Options of the log: how large a group grows, and where the log lies.
+//! Options of the log: the size of a group, and the directory of the log.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -42,10 +42,11 @@ impl LogOptions {
         self
     }
 
-    /// The longest time, in milliseconds, from a group's first record until it is written; together with
-    /// [`group_size`](Self::group_size) TPK's two limits of a group, of which the one reached first counts. A larger
-    /// group costs fewer writes, and each of its transactions waits longer. Default: 10 where no caller waits for the
-    /// log (`Async`); else no time: a group is written as soon as the log is idle.
+    /// The longest time, in milliseconds, from a group's first record until it is written. With
+    /// [`group_size`](Self::group_size) it is one of TPK's two limits of a group, of which the one reached
+    /// first counts. A larger group costs fewer writes, and each of its transactions waits longer. Default:
+    /// 10 if no caller waits for the log (`Async`); otherwise none: a group is written as soon as the log is
+    /// idle.
     #[must_use]
     pub fn group_milliseconds(mut self, milliseconds: f64) -> Self {
         self.group_milliseconds = Some(milliseconds);
@@ -59,7 +60,7 @@ impl LogOptions {
         self
     }
 
-    /// The most bytes of redo that may wait to become durable, in bytes. Default: 16 MiB.
+    /// The most bytes of redo that may wait to become durable. Default: 16 MiB.
     #[must_use]
     pub fn buffer_bytes(mut self, bytes: usize) -> Self {
         self.buffer_bytes = bytes;
@@ -74,9 +75,10 @@ impl LogOptions {
     }
 
     /// Keeps a new database's log in this directory, which must be new or empty: on a disk of its own, the log's
-    /// writes wait for no others. The database's own directory says where it is from then on, so that the option can
-    /// be left out. Copies of such a database are made with [`Database::backup`](crate::Database::backup): one of the
-    /// files would have the same log as the original, and is refused. Default: the database's own directory.
+    /// writes wait for no others. The database's own directory records its place, so that the option can be
+    /// omitted from then on. Copies of such a database are made with
+    /// [`Database::backup`](crate::Database::backup): one of the files would have the same log as the
+    /// original, and is refused. Default: the database's own directory.
     #[must_use]
     pub fn directory(mut self, path: impl Into<PathBuf>) -> Self {
         self.directory = Some(path.into());

@@ -1,4 +1,4 @@
-//! Options of memory: how much rows and their versions may take.
+//! Options of memory: the limits on rows and their versions.
 
 /// Options of memory, for [`Options::memory`](crate::Options::memory).
 #[derive(Clone, Debug)]
@@ -16,11 +16,11 @@ impl Default for MemoryOptions {
 
 impl MemoryOptions {
     /// The limit on the memory of rows, in bytes: records, and their values of more than 7 bytes, but not indexes,
-    /// buffers and threads, which are added to it. Beyond it inserts end in
-    /// [`Error::MemoryFull`](crate::Error::MemoryFull), and updates that bring long values; reads, deletes and all
-    /// other updates succeed. Deleted rows make room within a tenth of a second of being durable, unless a transaction
-    /// that is still running may read them. The limit is kept to within a few hundred kilobytes. A database that is
-    /// larger can be opened. Default: no limit.
+    /// buffers and threads, which are added to it. Beyond it inserts, and updates that write long values,
+    /// fail with [`Error::MemoryFull`](crate::Error::MemoryFull); reads, deletes and all other updates
+    /// succeed. Deleted rows make room within a tenth of a second of being durable, unless a transaction that
+    /// is still running may read them. The limit is kept to within a few hundred kilobytes. A database that
+    /// is larger can be opened. Default: no limit.
     #[must_use]
     pub fn limit(mut self, bytes: u64) -> Self {
         self.limit = Some(bytes);

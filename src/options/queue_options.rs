@@ -20,14 +20,14 @@ impl Default for QueueOptions {
 }
 
 impl QueueOptions {
-    /// The most calls that may be under way through the queue. Default: 4,096.
+    /// The most calls that may be in flight through the queue. Default: 4,096.
     #[must_use]
     pub fn max_in_flight(mut self, calls: usize) -> Self {
         self.max_in_flight = calls;
         self
     }
 
-    /// Lets the engine find the number of calls under way that gives the most throughput, up to
+    /// Lets the engine find the number of calls in flight that gives the highest throughput, up to
     /// [`max_in_flight`](Self::max_in_flight). Default: no.
     #[must_use]
     pub fn automatic_admission(mut self, automatic: bool) -> Self {
@@ -43,7 +43,8 @@ impl QueueOptions {
         self
     }
 
-    /// The most calls that wait in a worker's queue, where workers steal; a caller with one more waits. Default: 256.
+    /// The most calls that wait in a worker's queue, if workers steal; a caller with a further call waits.
+    /// Default: 256.
     #[must_use]
     pub fn capacity(mut self, calls: usize) -> Self {
         self.capacity = calls;

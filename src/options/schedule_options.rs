@@ -46,8 +46,8 @@ impl PredictOptions {
         self
     }
 
-    /// The time in seconds, from the first call on, in which the schedule places calls at random, to see what
-    /// conflicts. Default: 5.
+    /// The time in seconds, from the first call on, in which the schedule places calls at random, to observe
+    /// their conflicts. Default: 5.
     #[must_use]
     pub fn history_seconds(mut self, seconds: f64) -> Self {
         self.history_seconds = seconds;
@@ -69,7 +69,7 @@ impl PredictOptions {
         self
     }
 
-    /// The memory that the schedule takes at most, in bytes. Default: 32 MiB.
+    /// The limit on the schedule's memory, in bytes. Default: 32 MiB.
     #[must_use]
     pub fn memory_bytes(mut self, bytes: usize) -> Self {
         self.memory_bytes = bytes;
@@ -90,8 +90,8 @@ impl From<PredictOptions> for ScheduleOptions {
 }
 
 impl ScheduleOptions {
-    /// [`ScheduleKind::Partition`], by the value of this column: its name, or `table.column`. Columns that reference it
-    /// count as it does. Calls that do not tell its value go to one queue after the other.
+    /// [`ScheduleKind::Partition`], by the value of this column: its name, or `table.column`. Columns that
+    /// reference it are treated like it. Calls whose value is not known are placed in the queues by turns.
     #[must_use]
     pub fn partition_by(column: impl Into<String>) -> Self {
         ScheduleOptions { partition_key: Some(column.into()), ..ScheduleKind::Partition.into() }

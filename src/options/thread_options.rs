@@ -1,4 +1,4 @@
-//! Options of threads: how the stages are laid out, and how many threads may be inside the engine.
+//! Options of threads: the assignment of stages to threads, and the number of threads inside the engine.
 
 use super::Stages;
 use super::ranges::within;
@@ -45,16 +45,16 @@ impl ThreadOptions {
 
     /// The number of worker contexts, and thus of threads that may be inside the engine at once. Each of the database's
     /// own workers, or executors, keeps one, and so does each [`Worker`](crate::Worker) until it is dropped;
-    /// [`Database::run`](crate::Database::run) has one while its transaction executes. A transaction waits for one that
-    /// another transaction has; if all are kept by workers, it fails ([`Error::NoFreeSlot`](crate::Error::NoFreeSlot)).
-    /// Must leave at least one to callers. Default: 256.
+    /// [`Database::run`](crate::Database::run) has one while its transaction executes. A transaction waits
+    /// for one that another transaction holds; if all are held by workers, it fails
+    /// ([`Error::NoFreeSlot`](crate::Error::NoFreeSlot)). Must leave at least one to callers. Default: 256.
     #[must_use]
     pub fn max_worker_contexts(mut self, contexts: usize) -> Self {
         self.max_worker_contexts = contexts;
         self
     }
 
-    /// After this many threads further ones are refused, as the system may refuse them: for tests.
+    /// Refuses to start threads beyond this number, as the operating system may: for tests.
     #[doc(hidden)]
     #[must_use]
     pub fn most(mut self, threads: usize) -> Self {

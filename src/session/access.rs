@@ -1,5 +1,5 @@
-//! One access of a session: it is retried, after waits for other sessions, until everything that it is based on is of
-//! one state, and durable.
+//! One access of a session: it is retried, after waits for other sessions, until everything that it is based
+//! on is of one state, and durable.
 //!
 //! Each access is an attempt of the protocol: it reads and validates like a transaction, but its writes stay in the
 //! session's buffer until the commit. Between two accesses the session holds no worker context and no lock, only its
@@ -26,16 +26,17 @@ use crate::transaction::Tx;
 const MAX_PREDICTED_WAIT: Duration = Duration::from_secs(1);
 
 impl Session {
-    /// Runs one access of the transaction, or several that succeed or fail together: `body` may do whatever a
-    /// transaction's may. It is retried when it met a concurrent change, or had to wait for another session; only its
-    /// last execution counts. It returns when everything that it is based on is durable. If it fails, it has left no
-    /// trace, and the transaction continues; but not after a conflict, a deadlock, a timeout or a cancellation.
+    /// Runs one access of the transaction, or several that succeed or fail together: `body` may contain
+    /// everything that a transaction's body may. It is retried after a conflict with a concurrent change, or
+    /// a wait for another session; only its last execution counts. It returns when everything that it is
+    /// based on is durable. If it fails, it leaves no trace, and the transaction continues, except after a
+    /// conflict, a deadlock, a timeout or a cancellation.
     ///
     /// Without an open transaction the access is a transaction of its own, which commits.
     ///
     /// # Errors
-    /// The closure's own; [`Error::Conflict`], [`Error::Deadlock`], [`Error::TimedOut`], [`Error::Canceled`]: roll
-    /// back, and run the transaction again; [`Error::Nested`] inside another transaction.
+    /// The closure's own; [`Error::Conflict`], [`Error::Deadlock`], [`Error::TimedOut`], [`Error::Canceled`]:
+    /// roll the transaction back, and retry it; [`Error::Nested`] inside another transaction.
     pub fn run<T>(&mut self, body: impl FnMut(&Tx<'_, '_>) -> Result<T>) -> Result<T> {
         block_on(self.run_async(body))
     }
@@ -54,8 +55,8 @@ impl Session {
         own.or_kept(result)
     }
 
-    /// Same as [`run`](Self::run), without blocking the thread for the log or for another session. If the future is
-    /// dropped before it is done, the transaction can only be rolled back.
+    /// Same as [`run`](Self::run), without blocking the thread for the log or for another session. If the
+    /// future is dropped before it completes, the transaction can only be rolled back.
     ///
     /// # Errors
     /// Same errors as [`run`](Self::run).
@@ -148,8 +149,9 @@ impl Session {
         }
     }
 
-    /// Makes the open transaction read the present state from here on, as after its first write: its reads so far are
-    /// compared with that. Without a transaction, or where it does so already, nothing happens.
+    /// Makes the open transaction read the present state from here on, as after its first write: its reads so
+    /// far are compared with that state. Without a transaction, or if it reads the present state already,
+    /// nothing happens.
     ///
     /// # Errors
     /// [`Error::Conflict`]: other sessions read from the same snapshot; the transaction can only be rolled back.

@@ -17,19 +17,19 @@ use crate::storage::dependency::DefinitionChange;
 use crate::storage::index_build::Builds;
 
 impl Session {
-    /// Commits the transaction; it has ended then, whatever is returned. It returns when everything that the transaction
-    /// wrote and read is durable.
+    /// Commits the transaction, which has ended then, whatever is returned. The call returns when everything
+    /// that the transaction wrote and read is durable.
     ///
     /// # Errors
-    /// [`Error::Conflict`]: something that it has read was changed; it was rolled back. The reason for which it was
-    /// marked for abort.
-    /// [`Error::LogFailed`]: whether it is durable is unknown. [`Error::NoTransaction`].
+    /// [`Error::Conflict`]: something that the transaction has read was changed; it was rolled back. The
+    /// reason for which it was marked for abort. [`Error::LogFailed`]: its durability is unknown.
+    /// [`Error::NoTransaction`].
     pub fn commit(&mut self) -> Result<()> {
         block_on(self.commit_async())
     }
 
-    /// Same as [`commit`](Self::commit). If it succeeds, it has published the change at the same moment: other
-    /// transactions see both or neither. A transaction that has written nothing publishes nothing.
+    /// Same as [`commit`](Self::commit). If it succeeds, it also publishes the change at the same moment:
+    /// other transactions see both or neither. A transaction that has written nothing publishes nothing.
     ///
     /// # Errors
     /// Same errors as [`commit`](Self::commit).
@@ -37,8 +37,8 @@ impl Session {
         block_on(self.commit_with(Some(change)))
     }
 
-    /// Same as [`commit`](Self::commit), without blocking the thread for the log. If the future is dropped before it is
-    /// done, the transaction has committed or can only be rolled back.
+    /// Same as [`commit`](Self::commit), without blocking the thread for the log. If the future is dropped
+    /// before it completes, the transaction has committed or can only be rolled back.
     ///
     /// # Errors
     /// Same errors as [`commit`](Self::commit).

@@ -15,8 +15,9 @@ use crate::error::Result;
 use crate::pipeline::snapshots::Registered;
 use crate::protocol::attempt::Need;
 
-/// The snapshot from which a session's transaction reads until its first write, for other sessions to read from, too.
-/// As long as it exists, the versions of rows that it needs are kept, as they are for an open transaction.
+/// The snapshot from which a session's transaction reads until its first write, so that other sessions can
+/// read from it, too. As long as it exists, the versions of rows that it needs are kept, as they are for an
+/// open transaction.
 #[derive(Clone)]
 pub struct ExportedSnapshot {
     snapshot: Arc<Registered>,
@@ -29,7 +30,7 @@ impl std::fmt::Debug for ExportedSnapshot {
 }
 
 impl Session {
-    /// The snapshot that the open transaction reads from until its first write; none, once it has written.
+    /// The snapshot from which the open transaction reads until its first write; `None` once it has written.
     ///
     /// # Errors
     /// [`Error::NoTransaction`](crate::Error::NoTransaction); the reason for which the transaction was marked for abort.
@@ -51,7 +52,7 @@ impl Session {
     }
 
     /// Makes the open transaction read from another session's snapshot until its first write. Returns false, and does
-    /// nothing, if it has read or written already, or if the snapshot is another database's.
+    /// nothing, if it has read or written already, or if the snapshot is of another database.
     ///
     /// # Errors
     /// As [`export_snapshot`](Self::export_snapshot); [`Error::SnapshotTooOld`](crate::Error::SnapshotTooOld).

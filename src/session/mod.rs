@@ -1,4 +1,4 @@
-//! Sessions: transactions whose accesses are calls of their own, any time apart and from any thread.
+//! Sessions: transactions whose accesses are separate calls, from any thread, with any time between them.
 //!
 //! A session keeps what it has read by key and stamp, and what it will write by key
 //! ([`crate::storage::session_buffer`]); between two accesses it holds no slot, no pin and no lock. Each access and the
@@ -59,13 +59,14 @@ use crate::storage::dependency::Dependency;
 
 pub use savepoints::SessionSavepoint;
 
-/// A connection's transactions, one after the other: begun, used and ended by calls of their own.
+/// A connection's transactions, one after the other, which are begun, used and ended by separate calls.
 ///
-/// Between calls a session holds no lock, so that transactions outside of sessions never wait for it, however long it waits. Rows
-/// that it has written are reserved: other sessions that write them wait until it ends. Its reads are optimistic: when something that it has read was changed by another transaction, the next call that could notice
-/// fails with
-/// [`Error::Conflict`], and the transaction must be rolled back and retry. Sessions can avoid that among each
-/// other by [`Tx::get_for_update`](crate::Tx::get_for_update).
+/// Between calls a session holds no lock, so that transactions outside of sessions never wait for it, however
+/// long it pauses. Rows that it has written are reserved: other sessions that write them wait until its
+/// transaction ends. Its reads are optimistic: if another transaction has changed something that it has read,
+/// the next call that can notice it fails with [`Error::Conflict`]; the transaction must then be rolled back
+/// and retried. Sessions can avoid such conflicts among each other by
+/// [`Tx::get_for_update`](crate::Tx::get_for_update).
 ///
 /// Until its first write a session reads from one snapshot, so a transaction that only reads never fails. While such a
 /// transaction is open, versions of rows that change are kept for it, up to [`MemoryOptions::snapshot_limit`](crate::MemoryOptions::snapshot_limit).
@@ -140,7 +141,7 @@ pub struct Canceler {
 }
 
 impl Canceler {
-    /// Marks the transaction that the session has, if it has one, for abort: the call that it is in, or else the next
+    /// Marks the session's transaction, if there is one, for abort: the call in progress, or else the next
     /// one, fails with [`Error::Canceled`]. A commit that has begun is not canceled.
     pub fn cancel(&self) {
         self.control.abort(Error::Canceled);
@@ -196,7 +197,7 @@ impl Session {
         }
     }
 
-    /// The session's number, which no other session of the database has had.
+    /// The session's number, which is unique among all sessions of the database.
     pub fn number(&self) -> u64 {
         self.control.number()
     }
@@ -226,7 +227,7 @@ impl Session {
         Ok(())
     }
 
-    /// Makes the open transaction depend on something: it commits only if that holds then.
+    /// Makes the open transaction depend on a definition: it commits only if that is current then.
     ///
     /// # Errors
     /// [`Error::NoTransaction`].
@@ -310,8 +311,8 @@ impl Session {
     }
 
     /// Declares that the next transactions, or the open one from here on, are going to only read: then they do not wait
-    /// for rows that other sessions have read and are predicted to write. It forbids no write; a transaction that
-    /// writes none the less fails more often.
+    /// for rows that other sessions have read and are predicted to write. Writes are not forbidden, but a
+    /// transaction that writes nevertheless fails more often.
     pub fn set_read_only(&mut self, is_read_only: bool) {
         self.is_read_only = is_read_only;
     }

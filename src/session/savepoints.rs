@@ -12,14 +12,14 @@ pub(super) struct Point {
     tables: Vec<PrivateTable>,
 }
 
-/// A point in a session's transaction to which it can go back.
+/// A point in a session's transaction to which it can be rolled back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionSavepoint {
     number: u64,
 }
 
 impl Session {
-    /// A point to which [`rollback_to`](Self::rollback_to) can go back.
+    /// A point to which [`rollback_to`](Self::rollback_to) can roll back.
     ///
     /// # Errors
     /// [`Error::NoTransaction`]; the reason for which the transaction was marked for abort.
@@ -35,7 +35,7 @@ impl Session {
     }
 
     /// Undoes the writes since the savepoint, and releases the reservations since. Later savepoints are
-    /// gone; this one stays. Reads since then stay in the read set.
+    /// discarded; this one is kept. Reads since then stay in the read set.
     ///
     /// # Errors
     /// [`Error::UnknownSavepoint`]; as [`savepoint`](Self::savepoint).
@@ -52,7 +52,7 @@ impl Session {
         Ok(())
     }
 
-    /// Forgets a savepoint and all later ones; what was written since stays.
+    /// Discards a savepoint and all later ones; the writes since are kept.
     ///
     /// # Errors
     /// As [`rollback_to`](Self::rollback_to).

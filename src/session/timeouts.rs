@@ -24,8 +24,8 @@ impl Session {
         Ok(())
     }
 
-    /// Limits the time of a transaction, from its beginning; `None`, the default: no limit. It applies to those that
-    /// begin later.
+    /// Limits the time of a transaction, from its beginning; `None`, the default: no limit. It applies to
+    /// transactions that begin later.
     ///
     /// # Errors
     /// [`Error::ThreadRefused`](crate::Error::ThreadRefused): the thread that looks at timeouts cannot be started.

@@ -1,4 +1,4 @@
-//! Look-ups of many keys of a transaction at a time, whose cache misses overlap.
+//! Look-ups of many keys at a time, whose cache misses overlap.
 
 use smallvec::SmallVec;
 
@@ -22,9 +22,9 @@ struct Wanted<'a> {
 }
 
 impl<'t, 'a> Tx<'t, 'a> {
-    /// The rows of many keys, one after the other: `each` is called for every key in its order, with `None` where
-    /// there is no row. The keys are looked up several at a time, so that the processor fetches their rows beside each
-    /// other.
+    /// The rows of many keys, one after the other: `each` is called for every key in its order, with `None`
+    /// if there is no row. Several keys are looked up at a time, so that the processor fetches their rows
+    /// concurrently.
     ///
     /// ```
     /// # use heddledb::{DataType, Database, Durability, Options, TableDefinition, key, row};

@@ -27,7 +27,7 @@ impl<'t, 'a> Tx<'t, 'a> {
     ///
     /// # Errors
     /// [`Error::MissingKey`](crate::Error::MissingKey); [`Error::Overflow`](crate::Error::Overflow), here or when the
-    /// transaction commits: never a wrap.
+    /// transaction commits: the number never wraps.
     pub fn add<'k, 'v>(
         &self,
         table: &Table,
@@ -38,10 +38,10 @@ impl<'t, 'a> Tx<'t, 'a> {
         self.operate(table, key, column, Operation::Add, &amount.into())
     }
 
-    /// Requires that a column holds a number within these bounds after the transaction's operations so far, in the column's own
-    /// unit (a decimal's last digit). NULL is within none. The transaction proves it when it commits, without reading the
-    /// column: operations of this kind do not conflict with each other, and a split phase divides the distance between the
-    /// value and the bounds among all of them.
+    /// Requires that a column holds a number within these bounds after the transaction's operations so far,
+    /// in the column's own unit (a decimal's last digit). NULL is outside of all bounds. The transaction
+    /// proves it when it commits, without reading the column: such requirements do not conflict with each
+    /// other, and a split phase divides the distance between the value and the bound among all of them.
     ///
     /// ```
     /// # use heddledb::{DataType, Database, Error, TableDefinition, key, row};

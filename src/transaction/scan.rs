@@ -13,8 +13,8 @@ use crate::typed::TableHandle;
 use crate::types::IntoKey;
 
 impl<'t, 'a> Tx<'t, 'a> {
-    /// Reads a range of a table, in the order of its primary key. It shows what the transaction has written, but not
-    /// the rows that it inserts once the first row was asked for.
+    /// Reads a range of a table, in the order of its primary key. It includes what the transaction has
+    /// written, except the rows that it inserts once the first row was requested.
     ///
     /// # Errors
     /// [`Error::NoOrderedIndex`], unless it is [`Range::all`].
@@ -26,7 +26,7 @@ impl<'t, 'a> Tx<'t, 'a> {
         Ok(Scan { attempt: self.attempt, key_range, left: range.row_limit(), rows: PhantomData })
     }
 
-    /// The row that has these values in the columns of a unique index.
+    /// The row with these values in the columns of a unique index.
     ///
     /// ```
     /// # use heddledb::{DataType, Database, TableDefinition, key, row};
@@ -40,7 +40,8 @@ impl<'t, 'a> Tx<'t, 'a> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::UnknownIndex`], also where the index is not unique; [`Error::WrongKey`]: not one value for each of its columns.
+    /// [`Error::UnknownIndex`], also if the index is not unique; [`Error::WrongKey`]: the number of values is
+    /// not that of its columns.
     pub fn get_by<'k, T: TableHandle>(
         &self,
         table: &T,
@@ -52,8 +53,8 @@ impl<'t, 'a> Tx<'t, 'a> {
         self.scan_index(table, index, Range::prefix(key.as_ref()))?.next().transpose()
     }
 
-    /// Reads a range of a secondary index, in its order. The range's keys are values of the indexed columns. A row
-    /// that the transaction moves within the index meanwhile is not shown again.
+    /// Reads a range of a secondary index, in its order. The range's keys are values of the indexed columns.
+    /// A row that the transaction moves within the index meanwhile is not returned again.
     ///
     /// In a procedure the scan finds rows of the action's table and key only; a row outside of them is an error of the
     /// scan ([`Error::OutsideFootprint`]). An action without a key finds all rows.
@@ -108,8 +109,8 @@ pub(crate) fn check_unique_key(table: &TableCore, index: &str, given: usize) -> 
 
 /// The rows of a range, one after the other.
 ///
-/// An error ends the scan, and the transaction with it: it is raised again when the transaction would commit, so that a
-/// body which ignores it (`scan.count()` counts it, `scan.flatten()` skips it) commits nothing.
+/// An error ends the scan, and the transaction with it: the commit returns it again, so that a body which
+/// ignores it (`scan.count()` counts it, `scan.flatten()` skips it) commits nothing.
 #[must_use = "a scan reads rows as they are asked for, and does nothing by itself"]
 pub struct Scan<'t, 'a, T = Table> {
     attempt: &'t Attempt<'a>,
@@ -119,7 +120,7 @@ pub struct Scan<'t, 'a, T = Table> {
 }
 
 impl<T: TableHandle> Scan<'_, '_, T> {
-    /// Shows the rows as the transaction had written them at a moment, whatever it writes since.
+    /// Returns the rows as the transaction had written them at a moment, without its writes since.
     pub fn as_of(mut self, moment: &Moment) -> Self {
         self.key_range.set_moment(moment.mark);
         self
