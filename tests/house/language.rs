@@ -1,6 +1,9 @@
 //! The field's language: coined words that must not come back, and sentences without a subject that acts.
 //!
 //! Only what has no ordinary meaning in a database's sources is held: phrases in comments and documents, words in names.
+//! And doc comments open with a noun or a verb.
+
+use std::collections::BTreeMap;
 
 use crate::rules::words_of;
 use crate::source::{Source, Violation};
@@ -43,6 +46,12 @@ const NAMES: &[(&str, &str)] = &[
 /// Subjects that name no one who acts.
 const SUBJECTS: &[&str] = &["Who", "Whoever", "Nobody", "Somebody"];
 
+/// Words with which no doc comment opens: it says what an item is, or what it does.
+const OPENINGS: &[&str] = &["What", "Whether", "How", "Where", "Which", "Who", "Why", "When", "As"];
+
+/// Of a hundred documented items of a crate, fewer than this many may open so.
+const OPENINGS_PERCENT: usize = 3;
+
 /// Phrases and sentences of a document, or of a source's comments, that are not the field's language.
 pub fn prose(path: &str, text: &str) -> Vec<Violation> {
     let is_source = path.ends_with(".rs");
@@ -81,6 +90,40 @@ pub fn names(sources: &[Source]) -> Vec<Violation> {
     violations
 }
 
+/// Doc comments that open with an interrogative or "As", where they are too many among the documented items of a crate.
+pub fn openings(sources: &[Source]) -> Vec<Violation> {
+    let mut crates: BTreeMap<&str, (usize, Vec<Violation>)> = BTreeMap::new();
+    for source in sources {
+        let Some(folder) = sources_of_crate(&source.path) else { continue };
+        let (documented, found) = crates.entry(folder).or_default();
+        let mut is_inside = false;
+        for (number, line) in source.text.lines().enumerate() {
+            let doc = line.trim_start().strip_prefix("///");
+            if let Some(doc) = doc.filter(|_| !is_inside) {
+                *documented += 1;
+                let first = doc.trim_start().split(|character: char| !character.is_alphanumeric()).next();
+                if let Some(word) = first.filter(|word| OPENINGS.contains(word)) {
+                    let what = format!(
+                        "a doc comment opens with \"{word}\": open it with a noun or a verb, for what the item is or does"
+                    );
+                    found.push(Violation { path: source.path.clone(), line: number + 1, what });
+                }
+            }
+            is_inside = doc.is_some();
+        }
+    }
+    let too_many =
+        |(documented, found): &(usize, Vec<Violation>)| found.len() * 100 >= documented * OPENINGS_PERCENT;
+    crates.into_values().filter(too_many).flat_map(|(_, found)| found).collect()
+}
+
+/// The folder of the sources of the file's crate; `None` if the file is a test.
+fn sources_of_crate(path: &str) -> Option<&str> {
+    let is_test = path.contains("/tests/") || path.ends_with("/tests.rs");
+    let folder = if path.starts_with("src/") { "src" } else { &path[..path.find("/src/")? + "/src".len()] };
+    (!is_test).then_some(folder)
+}
+
 /// The comment of a line.
 fn comment(line: &str) -> Option<&str> {
     let at = line.find("//")?;
@@ -105,7 +148,7 @@ fn begins_sentence(line: &str, word: &str) -> bool {
 }
 
 /// The identifiers of a piece of code, with their offsets.
-fn identifiers(code: &str) -> impl Iterator<Item = (usize, &str)> {
+pub fn identifiers(code: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut from = 0;
     std::iter::from_fn(move || {
         let is_part = |character: char| character.is_alphanumeric() || character == '_';
@@ -144,6 +187,26 @@ mod canaries {
             ("// Whole rows are copied.", 0),
         ] {
             assert_eq!(prose("src/a.rs", text).len(), count, "{text}");
+        }
+    }
+
+    #[test]
+    fn openings_that_are_no_noun_and_no_verb_are_caught() {
+        let text = |questions: usize, others: usize| {
+            let items =
+                ["/// What a record comes to.\nfn a() {}\n", "/// A record.\n/// What else?\nfn b() {}\n"];
+            format!("//! A.\n{}{}", items[0].repeat(questions), items[1].repeat(others))
+        };
+        for (path, questions, others, count) in [
+            ("src/a.rs", 1, 0, 1),
+            ("src/a.rs", 3, 97, 3),
+            ("src/a.rs", 2, 98, 0),
+            ("crates/sql/src/a.rs", 1, 9, 1),
+            ("crates/sql/src/a/tests.rs", 1, 0, 0),
+            ("crates/sql/tests/a.rs", 1, 0, 0),
+        ] {
+            let sources = prepare(vec![(path.to_string(), text(questions, others))]);
+            assert_eq!(openings(&sources).len(), count, "{path}: {questions} of {}", questions + others);
         }
     }
 

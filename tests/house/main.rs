@@ -6,6 +6,7 @@
 mod documents;
 mod imports;
 mod language;
+mod references;
 mod rules;
 mod skips;
 mod source;
@@ -41,6 +42,14 @@ fn readable_files() -> Vec<(String, String)> {
         top.filter(|path| path.extension().is_some_and(|extension| extension == "md" || extension == "toml")),
     );
     files.iter().filter_map(|file| Some((relative(&root, file), fs::read_to_string(file).ok()?))).collect()
+}
+
+/// The files in these folders, from the root.
+fn files_of(folders: &[&str]) -> Vec<String> {
+    let root = root();
+    let mut files = Vec::new();
+    folders.iter().for_each(|folder| collect(&root.join(folder), &mut files));
+    files.iter().map(|file| relative(&root, file)).collect()
 }
 
 #[test]
@@ -105,6 +114,11 @@ fn comments_documents_and_names_use_the_fields_language() {
 }
 
 #[test]
+fn doc_comments_open_with_a_noun_or_a_verb() {
+    demand_none(language::openings(&read_all()));
+}
+
+#[test]
 fn nothing_names_the_machine_it_was_written_on() {
     demand_none(
         readable_files().iter().flat_map(|(path, text)| documents::foreign_places(path, text)).collect(),
@@ -133,6 +147,25 @@ fn skipped_tests_are_counted_by_one_helper() {
 fn links_lead_somewhere() {
     let documents = readable_files().into_iter().filter(|(path, _)| path.ends_with(".md"));
     demand_none(documents.flat_map(|(path, text)| documents::dead_links(&root(), &path, &text)).collect());
+}
+
+#[test]
+fn documents_name_what_exists() {
+    let files = files_of(references::ROOTS);
+    let known = references::Known::of(&files, &read_all());
+    let documents = readable_files().into_iter().filter(|(path, _)| {
+        let is_at_the_root = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "GLOSSARY.md"];
+        is_at_the_root.contains(&path.as_str()) || path.starts_with("docs/") && path.ends_with(".md")
+    });
+    demand_none(
+        documents.flat_map(|(path, text)| references::dead_references(&known, &path, &text)).collect(),
+    );
+}
+
+#[test]
+fn the_index_lists_every_decision() {
+    let index = fs::read_to_string(root().join(references::DECISIONS)).expect("the index is there");
+    demand_none(references::decisions_not_in_index(&files_of(&["docs"]), &index));
 }
 
 #[test]

@@ -70,7 +70,7 @@ impl Word {
     }
 }
 
-/// What is left of a read-modify-write's ordering for its store alone.
+/// The part of a read-modify-write's ordering that applies to its store alone.
 fn success_of_store(ordering: Ordering) -> Ordering {
     match ordering {
         Ordering::AcqRel | Ordering::Release => Ordering::Release,
@@ -87,7 +87,7 @@ pub fn fence(ordering: Ordering) {
     }
 }
 
-/// What a word holds.
+/// A value that fits into a word.
 trait Value: Copy {
     fn to_bits(self) -> u64;
     fn from_bits(bits: u64) -> Self;

@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-/// As crossbeam's: every call gives the turn away.
+/// Crossbeam's `Backoff`: every call yields to another thread.
 #[derive(Debug, Default)]
 pub struct Backoff(());
 
@@ -27,7 +27,7 @@ impl Backoff {
     pub fn reset(&self) {}
 }
 
-/// As crossbeam's, without the padding: the checkers know no cache lines.
+/// Crossbeam's `CachePadded` without the padding: the checkers know no cache lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CachePadded<T>(T);
 

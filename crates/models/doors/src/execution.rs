@@ -18,12 +18,12 @@ thread_local! {
     static QUEUE: RefCell<Rc<Queue>> = RefCell::default();
 }
 
-/// How far a check goes.
+/// Limits of a check.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// loom: how often a schedule may interrupt a thread that could go on; none: as often as possible.
+    /// loom: most interruptions of a runnable thread in a schedule; `None`: no limit.
     pub interruptions: Option<usize>,
-    /// shuttle: how many schedules of each kind.
+    /// shuttle: number of schedules of each kind.
     pub schedules: usize,
 }
 
@@ -37,7 +37,7 @@ pub fn check(bounds: Bounds, model: fn()) {
     });
 }
 
-/// How many times the usual number of schedules are wanted.
+/// Factor by which the usual number of schedules is multiplied.
 #[cfg(not(feature = "loom"))]
 pub(crate) fn factor() -> usize {
     std::env::var("HEDDLE_MODEL_FACTOR").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
@@ -62,7 +62,7 @@ pub fn prepare<T>(preparations: impl FnOnce() -> T) -> T {
     made
 }
 
-/// Whether accesses are to be scheduled.
+/// Returns true if accesses are to be scheduled.
 #[cfg(not(feature = "loom"))]
 pub(crate) fn is_scheduled() -> bool {
     INSIDE.get() && !QUIET.get()

@@ -14,7 +14,7 @@ use crate::atomics::Word;
 /// The variable of the environment.
 pub const VARIABLE: &str = "HEDDLE_MODEL_FAULT";
 
-/// What goes wrong.
+/// The way in which an access is made wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The ordering is relaxed; a fence is none.
@@ -37,7 +37,7 @@ const FAULTS: [(&str, Fault); 5] = [
     ("stale", Fault::Stale),
 ];
 
-/// Where what goes wrong.
+/// An access that is made wrong: the fault and its place.
 struct Seeded {
     fault: Fault,
     file: String,
@@ -90,14 +90,14 @@ fn name_of_function(line: &str) -> Option<&str> {
     is_declared.then(|| rest.split(['(', '<']).next().unwrap_or_default())
 }
 
-/// Whether this access is to go wrong.
+/// The fault of this access, if it is the one that is made wrong.
 pub(crate) fn at(caller: &Location<'_>) -> Option<Fault> {
     let seeded = seeded()?;
     (seeded.line == caller.line() && caller.file().ends_with(&seeded.file)).then_some(seeded.fault)
 }
 
 thread_local! {
-    /// What each thread of the model has loaded last from each word, where a fault asks for it.
+    /// The value that each thread of the model has loaded last from each word, where a fault asks for it.
     static SEEN: RefCell<HashMap<(String, usize), u64>> = RefCell::default();
 }
 

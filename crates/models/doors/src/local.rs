@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use crate::checker::thread;
 
-/// As the standard library's.
+/// The standard library's `LocalKey`.
 pub struct LocalKey<T: 'static>(#[doc(hidden)] pub thread::LocalKey<T>);
 
 impl<T> LocalKey<T> {
@@ -43,7 +43,7 @@ impl<T> std::fmt::Debug for LocalKey<T> {
     }
 }
 
-/// As the standard library's, for one value.
+/// The standard library's `thread_local!`, for one value.
 #[macro_export]
 macro_rules! model_thread_local {
     ($(#[$attribute:meta])* $vis:vis static $name:ident: $value:ty = const { $init:expr } $(;)?) => {

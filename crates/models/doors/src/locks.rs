@@ -116,7 +116,7 @@ impl Condvar {
         }
     }
 
-    /// As [`wait`](Self::wait): no time passes.
+    /// Same as [`wait`](Self::wait): no time passes.
     pub fn wait_for<T>(
         &self,
         guard: &mut MutexGuard<'_, T>,
@@ -126,7 +126,7 @@ impl Condvar {
         WaitTimeoutResult
     }
 
-    /// As [`wait`](Self::wait): no time passes.
+    /// Same as [`wait`](Self::wait): no time passes.
     pub fn wait_until<T>(
         &self,
         guard: &mut MutexGuard<'_, T>,

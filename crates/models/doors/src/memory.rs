@@ -5,7 +5,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::{Cell, RefCell};
 
-/// What every word of freed memory holds.
+/// The mark in every word of freed memory.
 pub const FREED: u64 = 0xDEAD_BEEF_DEAD_BEEF;
 
 /// To be a binary's `#[global_allocator]`.

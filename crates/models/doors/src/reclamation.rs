@@ -10,7 +10,7 @@ use crate::execution;
 /// A closure that frees something.
 type Deferred = Box<dyn FnOnce()>;
 
-/// Which threads are pinned, and what waits for which.
+/// The pinned threads, and the deferred functions that wait for them.
 #[derive(Default)]
 pub(crate) struct Garbage {
     next: u64,
@@ -29,14 +29,14 @@ impl Garbage {
         self.pinned.retain(|&pinned| pinned != number);
     }
 
-    /// What no thread can see any longer.
+    /// Removes the deferred functions whose memory no thread can see any longer.
     fn ready(&mut self) -> Vec<Deferred> {
         let oldest = self.pinned.iter().copied().min().unwrap_or(u64::MAX);
         self.waiting.extract_if(.., |(after, _)| *after < oldest).map(|(_, deferred)| deferred).collect()
     }
 }
 
-/// As long as it lives, nothing is freed that its thread can have found.
+/// A pin: while it exists, nothing is freed that its thread can have found.
 pub struct Guard {
     number: u64,
 }
@@ -55,7 +55,7 @@ pub unsafe fn unprotected() -> &'static Guard {
     &UNPROTECTED
 }
 
-/// Where pins come from that are not the thread's own: here they all are alike.
+/// The source of pins that are not the thread's own: here all pins are alike.
 pub struct Collector;
 
 /// The one that `pin` belongs to.
@@ -92,7 +92,7 @@ impl Guard {
         execution::with_garbage(|garbage| garbage.waiting.push((garbage.next, free)));
     }
 
-    /// As [`defer_unchecked`](Self::defer_unchecked), for a closure that borrows nothing.
+    /// Same as [`defer_unchecked`](Self::defer_unchecked), for a closure that borrows nothing.
     pub fn defer<F: FnOnce() -> R + Send + 'static, R>(&self, free: F) {
         // SAFETY: it borrows nothing.
         unsafe { self.defer_unchecked(free) };

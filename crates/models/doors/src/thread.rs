@@ -82,7 +82,7 @@ mod membarrier {
         }
     }
 
-    /// What is never asked for, as nothing is offered.
+    /// Commands that are never issued, since none is offered.
     #[derive(Clone, Copy, Debug)]
     pub enum MembarrierCommand {
         RegisterPrivateExpedited,

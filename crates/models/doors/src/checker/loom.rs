@@ -36,7 +36,7 @@ struct Objects {
     generation: u64,
     present: Vec<(Box<AtomicU64>, u64)>,
     before: Vec<u64>,
-    /// What sequentially consistent accesses pass.
+    /// The word through which sequentially consistent accesses are ordered.
     order: Option<Box<AtomicU64>>,
     /// The threads whose last such access was a write, and has not passed yet.
     writers: Vec<ThreadId>,

@@ -17,7 +17,7 @@ pub(crate) use crate::change::Change;
 
 /// Debug builds of the engine's calls are deep.
 const STACK_BYTES: usize = 512 << 10;
-/// How many changes of priority a PCT schedule has: bugs that need more orders between two steps are rare.
+/// Number of changes of priority in a PCT schedule: bugs that need more orders between two steps are rare.
 const PCT_DEPTH: usize = 3;
 
 /// Runs the model under random schedules, and under such as have few interruptions at bad moments.
