@@ -4,15 +4,16 @@
 //! (crate `heddledb-derive`) makes one of a struct; tuples of up to six fields are composites whose fields are called by
 //! their positions.
 //!
-//! Invariants: nothing is stored as a composite. A call carries [`Args`]; keys and bodies read them as the composite, each for
-//! itself, without an allocation unless a tuple copies a text.
+//! Invariants: nothing is stored as a composite. A call carries [`Args`]; each key and body reads them as the
+//! composite, without an allocation unless a tuple copies a text.
 
 use crate::error::{Error, Result};
 use crate::pipeline::call::Output;
 use crate::typed::ColumnType;
 use crate::types::{Args, DataType, Value, ValueRef, for_each_tuple};
 
-/// A struct or tuple that values are read as: the arguments of a call, or a row of its [`Output`](crate::Output).
+/// A struct or tuple as which values are read: the arguments of a call, or a row of its
+/// [`Output`](crate::Output).
 ///
 /// ```
 /// use heddledb::{Action, Composite, Database, ProcedureDefinition, Table};
@@ -72,11 +73,11 @@ pub trait Composite: Sized {
     /// Reads it.
     ///
     /// # Errors
-    /// As [`borrow_from`](Self::borrow_from).
+    /// Same errors as [`borrow_from`](Self::borrow_from).
     fn from_values(values: &[Value]) -> Result<Self>;
 }
 
-/// A composite that can be a procedure's parameters: each field says which type it has.
+/// A composite that can be a procedure's parameters: each field determines its type.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the parameters of a procedure",
     label = "add `#[derive(heddledb::Composite)]` to the struct, or give a tuple, such as `(i64, String)`"
@@ -121,7 +122,7 @@ where
     })
 }
 
-/// Says that there is another number of values than of fields.
+/// The error for a number of values that is not the number of fields.
 #[doc(hidden)]
 #[cold]
 pub fn wrong_number<T>(fields: usize, values: usize) -> Result<T> {
@@ -190,7 +191,7 @@ impl Args {
     /// ```
     ///
     /// # Errors
-    /// There is another number of arguments; one does not fit its field.
+    /// The number of arguments is not that of the fields; one does not fit its field.
     #[inline(always)]
     pub fn to<P: Composite>(&self) -> Result<P::Ref<'_>> {
         P::borrow_from(self)

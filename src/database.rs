@@ -78,7 +78,7 @@ impl Database {
     /// [`Error::ReadOnly`].
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// Same errors as [`open`](Self::open).
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<Database> {
         Self::open(path, Options::default().read_only(true))
     }

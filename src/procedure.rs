@@ -1,9 +1,9 @@
-//! Procedures: transactions that are written once, and called by name and arguments.
+//! Procedures: transactions that are defined once, and called by name and arguments.
 //!
-//! A procedure is phases of actions; an action is what it does to one table (DORA, section 4.1.2: identifier, mode,
-//! body). So what a call touches is known from its arguments before it runs. Bodies of one phase don't see each
-//! other's values; a later phase sees those of the phases before (the rendezvous point). A body reaches only what its
-//! action declares.
+//! A procedure is phases of actions; an action is its work on one table (DORA, section 4.1.2: identifier,
+//! mode, body). Therefore the rows that a call touches are known from its arguments before it runs. Bodies of
+//! one phase do not see each other's values; a later phase sees those of the phases before (the rendezvous
+//! point). A body can access only the rows that its action declares.
 
 mod context;
 mod definition;
@@ -31,8 +31,8 @@ pub use repeat::EachAction;
 pub(crate) use run::Registered;
 pub use with::ActionWith;
 
-/// A handle of a registered procedure: cheap to clone, good for as long as its database. The procedure is registered under its name
-/// until its last handle is dropped.
+/// A handle of a registered procedure: cheap to clone, valid as long as its database is open. The procedure
+/// is registered under its name until its last handle is dropped.
 #[derive(Clone)]
 pub struct Procedure {
     registered: Arc<Registered>,

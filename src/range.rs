@@ -1,4 +1,4 @@
-//! Ranges of keys: what a scan reads, in which direction, and how much of it.
+//! Ranges of keys: the keys that a scan reads, its direction, and its limit.
 
 use std::ops::{self, Bound};
 
@@ -16,8 +16,8 @@ use crate::types::{Value, ValueRef};
 /// let of_customer_7_since_order_20 = Range::prefix(key![7]).starting_at(key![7, 20]);
 /// ```
 ///
-/// Wherever a range is taken, a range of keys as Rust writes it will do, too: `1..5`, `..=9`, `(7, 20)..(8, 0)`, `..`;
-/// and a key, which means all keys that begin with it.
+/// Methods that accept a range also accept a range of keys in Rust's notation: `1..5`, `..=9`,
+/// `(7, 20)..(8, 0)`, `..`; and a key, which means all keys that begin with it.
 ///
 /// ```
 /// # use heddledb::{DataType, Database, Durability, Options, Range, TableDefinition, row};
@@ -47,51 +47,51 @@ fn owned<'v>(key: impl IntoKey<'v>) -> Vec<Value> {
 }
 
 impl Range {
-    /// Everything. A table without an ordered index gives it in no particular order.
+    /// All keys. A table without an ordered index returns them in no particular order.
     pub fn all() -> Range {
         Range::default()
     }
 
-    /// The keys that begin with these values; a beginning or an end that is set besides makes the range smaller, never
-    /// larger.
+    /// The keys that begin with these values; a beginning or an end that is also set makes the range smaller,
+    /// never larger.
     pub fn prefix<'v>(key: impl IntoKey<'v>) -> Range {
         Range { prefix: owned(key), ..Range::default() }
     }
 
-    /// The keys from this one on, itself included. A part of a key means the first key that begins with it.
+    /// The keys from this one on, inclusive. A part of a key means the first key that begins with it.
     pub fn from<'v>(key: impl IntoKey<'v>) -> Range {
         Range { from: Some((owned(key), false)), ..Range::default() }
     }
 
-    /// Begins with this key, as a range [`from`](Self::from) it does.
+    /// Sets the beginning to this key, as [`from`](Self::from) does.
     #[must_use]
     pub fn starting_at<'v>(mut self, key: impl IntoKey<'v>) -> Range {
         self.from = Some((owned(key), false));
         self
     }
 
-    /// Begins behind this key. A part of a key means the last key that begins with it.
+    /// Sets the beginning behind this key. A part of a key means the last key that begins with it.
     #[must_use]
     pub fn starting_after<'v>(mut self, key: impl IntoKey<'v>) -> Range {
         self.from = Some((owned(key), true));
         self
     }
 
-    /// Ends before this key.
+    /// Sets the end before this key.
     #[must_use]
     pub fn to<'v>(mut self, key: impl IntoKey<'v>) -> Range {
         self.to = Some((owned(key), false));
         self
     }
 
-    /// Ends with this key. A part of a key means the last key that begins with it.
+    /// Sets the end to this key, inclusive. A part of a key means the last key that begins with it.
     #[must_use]
     pub fn to_inclusive<'v>(mut self, key: impl IntoKey<'v>) -> Range {
         self.to = Some((owned(key), true));
         self
     }
 
-    /// Reverses the order: from the last to the first.
+    /// Reverses the order: from the last key to the first.
     #[must_use]
     pub fn reverse(mut self) -> Range {
         self.backward = true;

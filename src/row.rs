@@ -1,4 +1,4 @@
-//! Rows as bodies see them.
+//! Rows as bodies read them.
 
 use std::fmt;
 
@@ -35,8 +35,8 @@ impl<'tx> Row<'tx> {
     }
 
     /// The word of a column whose values take one word: a boolean (1: true), an integer, a time since its epoch, or the
-    /// digits of a decimal of up to 18 digits. `None` if it is NULL. Of columns of other types the result means
-    /// nothing.
+    /// digits of a decimal of up to 18 digits. `None` if it is NULL. For columns of other types the result
+    /// has no meaning.
     ///
     /// # Errors
     /// [`Error::UnknownColumn`].
@@ -96,7 +96,7 @@ impl<'tx> Row<'tx> {
         }
     }
 
-    /// Same as [`int`](Self::int); `None` if it is NULL.
+    /// Same as [`int`](Self::int); returns `None` if it is NULL.
     ///
     /// # Errors
     /// The column is unknown, or is of another type.

@@ -4,8 +4,9 @@
 //!
 //! - A snapshot contains every transaction that was acknowledged before it was asked for (strict serializability), and of every
 //!   transaction either all or nothing.
-//! - What is read in it is handed out once the log is durable through the epochs of what was met.
-//! - It holds no slot of a worker context, no lock, and between two calls no pin. No transaction conflicts with it or waits for it.
+//! - A result is returned once the log is durable through the epochs of the rows that were read.
+//! - A snapshot holds no slot of a worker context, no lock, and between two calls no pin. No transaction
+//!   conflicts with it or waits for it.
 
 #[cfg(test)]
 mod canary;
@@ -35,10 +36,11 @@ use crate::types::IntoKey;
 
 /// A read-only view of all tables as of one moment.
 ///
-/// It contains everything that was acknowledged before it was asked for, and nothing of what commits later. Reading in it never
-/// conflicts with transactions, waits for none, and makes none wait. Several threads can read in it at once; clones are
-/// the same snapshot. Versions of rows that change while it is open are kept for it, up to
-/// [`MemoryOptions::snapshot_limit`](crate::MemoryOptions::snapshot_limit): so drop it when it is needed no more.
+/// It contains everything that was acknowledged before it was requested, and nothing that commits later.
+/// Reads in it never conflict with transactions, never wait for them, and never make them wait. Several
+/// threads can read in it at once; clones are the same snapshot. Versions of rows that change while it is
+/// open are kept for it, up to [`MemoryOptions::snapshot_limit`](crate::MemoryOptions::snapshot_limit): drop
+/// it when it is no longer needed.
 ///
 /// ```
 /// # use heddledb::{DataType, Database, Durability, Options, Range, TableDefinition, key, row};
@@ -70,8 +72,8 @@ struct View {
 }
 
 impl Database {
-    /// Takes a snapshot of all tables. It waits for the group that is being written to the log at most; requests made
-    /// meanwhile share it. It works on a full disk and after the log has failed, too.
+    /// Takes a snapshot of all tables. It waits at most for the group that is being written to the log;
+    /// requests made meanwhile share it. It is available on a full disk and after the log has failed, too.
     ///
     /// # Errors
     /// [`Error::Nested`] inside a transaction; [`Error::Closed`].
@@ -82,7 +84,8 @@ impl Database {
         Ok(Snapshot { view: Arc::new(View { registered, fault: Mutex::new(None) }) })
     }
 
-    /// Runs a closure with a snapshot: for reports of any length, which run once, beside all transactions.
+    /// Runs a closure with a snapshot: for reports of any length, which run once, concurrently with all
+    /// transactions.
     ///
     /// ```
     /// # use heddledb::{DataType, Database, Durability, Options, Range, TableDefinition, key, row};
@@ -95,8 +98,8 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// As [`snapshot`](Self::snapshot); what the closure fails with; what a read in it failed with, also where the closure
-    /// ignores it (`scan.count()` counts an error, `scan.flatten()` skips it).
+    /// Same errors as [`snapshot`](Self::snapshot); the closure's own; an error of a read in it, even if the
+    /// closure ignores it (`scan.count()` counts an error, `scan.flatten()` skips it).
     pub fn read<T>(&self, body: impl FnOnce(&Snapshot) -> Result<T>) -> Result<T> {
         let snapshot = self.snapshot()?;
         let value = body(&snapshot)?;
@@ -122,10 +125,11 @@ impl Snapshot {
         self.view.registered.epoch()
     }
 
-    /// The row of this key.
+    /// The row with this key.
     ///
     /// # Errors
-    /// A key that does not fit the table; [`Error::SnapshotTooOld`]; [`Error::LogFailed`] where the row never became durable.
+    /// A key that does not fit the table; [`Error::SnapshotTooOld`]; [`Error::LogFailed`] if the row never
+    /// became durable.
     pub fn get<'k, T: TableHandle>(&self, table: &T, key: impl IntoKey<'k>) -> Result<Option<T::OwnedRow>> {
         let core = self.core(table.as_table())?;
         let key = core.encode_key(key.into_key().as_ref(), true)?;
@@ -144,7 +148,7 @@ impl Snapshot {
         (rows.len() > 0).then(|| T::owned_row(OwnedRow::new(Arc::new(rows), 0))).transpose()
     }
 
-    /// Returns true if there is a row of this key.
+    /// Returns true if there is a row with this key.
     ///
     /// # Errors
     /// Same errors as [`get`](Self::get).
@@ -180,11 +184,11 @@ impl Snapshot {
         Ok(SnapshotScan::new(&self.view, core, None, scan, range.row_limit()))
     }
 
-    /// Cuts a range of a table into at most `parts` scans of about the same length, in their order, which several threads can
-    /// read beside each other. A limit holds for each of them.
+    /// Divides a range of a table into at most `parts` scans of about the same length, in their order, which
+    /// several threads can read concurrently. A limit applies to each of them.
     ///
     /// # Errors
-    /// As [`snapshot_scan`](Self::scan).
+    /// Same errors as [`scan`](Self::scan).
     pub fn scan_parts<T: TableHandle>(
         &self,
         table: &T,
@@ -197,10 +201,12 @@ impl Snapshot {
         Ok(scans.into_iter().map(scan).collect())
     }
 
-    /// The row that has these values in the columns of a unique index, as [`Tx::get_by`](crate::Tx::get_by) finds it.
+    /// The row with these values in the columns of a unique index, as [`Tx::get_by`](crate::Tx::get_by) finds
+    /// it.
     ///
     /// # Errors
-    /// [`Error::UnknownIndex`], also where the index is not unique; [`Error::WrongKey`]: not one value for each of its columns.
+    /// [`Error::UnknownIndex`], also if the index is not unique; [`Error::WrongKey`]: the number of values is
+    /// not that of its columns.
     pub fn get_by<'k, T: TableHandle>(
         &self,
         table: &T,
@@ -227,10 +233,10 @@ impl Snapshot {
         Ok(SnapshotScan::new(&self.view, core, Some(number), scan, range.row_limit()))
     }
 
-    /// Cuts a range of a secondary index into scans, as [`scan_parts`](Self::scan_parts) does.
+    /// Divides a range of a secondary index into scans, as [`scan_parts`](Self::scan_parts) does.
     ///
     /// # Errors
-    /// As [`scan_index`](Self::scan_index).
+    /// Same errors as [`scan_index`](Self::scan_index).
     pub fn scan_index_parts<T: TableHandle>(
         &self,
         table: &T,

@@ -7,8 +7,8 @@ use crate::error::{Error, Result};
 use crate::storage::definition::TableDefinition;
 use crate::storage::table::{TableCore, TableMemory};
 
-/// A handle of a table: cheap to clone, good for as long as its database. It follows schema changes: after one it is a
-/// handle of the table as it is then. A dropped table's handle refuses every access.
+/// A handle of a table: cheap to clone, valid as long as its database is open. It follows schema changes:
+/// after one it is a handle of the changed table. A dropped table's handle refuses every access.
 #[derive(Clone)]
 pub struct Table {
     core: Arc<TableCore>,
@@ -27,8 +27,8 @@ impl Table {
         Table { core: self.core.current().clone(), is_fixed: true }
     }
 
-    /// Returns true if no schema change has dropped the table, or put another one in the place of a
-    /// [fixed](Self::fixed) handle's.
+    /// Returns true if no schema change has dropped the table, or replaced the one of a [fixed](Self::fixed)
+    /// handle.
     pub fn is_current(&self) -> bool {
         self.core().is_current()
     }
@@ -59,7 +59,7 @@ impl Table {
         if core.ends() <= epoch { Err(Error::TableDropped { table: table() }) } else { Ok(core) }
     }
 
-    /// Its name.
+    /// The name.
     pub fn name(&self) -> &str {
         self.core().definition().name()
     }
@@ -69,19 +69,19 @@ impl Table {
         self.core().definition()
     }
 
-    /// About how many rows it has, mostly within a factor of two for large tables; none, if that is unknown. For planners, which
-    /// ask often: nothing is counted.
+    /// An estimate of the number of rows, mostly within a factor of two for large tables; `None` if it is
+    /// unknown. It is cheap, for planners that call it frequently: nothing is counted.
     pub fn estimated_rows(&self) -> Option<u64> {
         self.core.estimated_len()
     }
 
-    /// Returns the memory that it takes. It walks over all rows, beside transactions: not for planners.
+    /// Returns its use of memory. It visits all rows, concurrently with transactions: not for planners.
     pub fn memory(&self) -> TableMemory {
         self.core().memory()
     }
 
-    /// Bytes of memory that one of its secondary indexes takes, with the records that it consists of; `None` if it has
-    /// no index of this name. As [`memory`](Self::memory), it walks over all of them.
+    /// Bytes of memory that one of its secondary indexes takes, with the index's records; `None` if there is
+    /// no index of this name. It visits all of them, as [`memory`](Self::memory) does.
     pub fn index_memory(&self, name: &str) -> Option<u64> {
         self.core().index_memory(name)
     }
@@ -105,7 +105,7 @@ impl fmt::Debug for Table {
 /// A handle of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Column {
-    /// The numbers of database and table: positions mean nothing in another one.
+    /// The numbers of database and table: a position has no meaning in another one.
     table: (u64, u32),
     position: u32,
 }

@@ -62,13 +62,14 @@ impl TableChange {
         self
     }
 
-    /// Gives the table another name.
+    /// Renames the table.
     pub fn rename(self, name: impl Into<String>) -> TableChange {
         self.step(Step::RenameTable(name.into()))
     }
 
-    /// Adds a column at the end. Existing rows have the default there, whatever becomes of the default later. They stay as they are,
-    /// so that it takes as long for many rows as for few, unless the same change copies the table for another reason.
+    /// Adds a column at the end. Existing rows have the default there, even if the default changes later.
+    /// They are not rewritten, so that the time does not depend on the number of rows, unless the same change
+    /// copies the table for another reason.
     pub fn add_column(
         self,
         name: impl Into<String>,
@@ -83,7 +84,7 @@ impl TableChange {
         self.step(Step::DropColumn(name.into()))
     }
 
-    /// Gives a column another name.
+    /// Renames a column.
     pub fn rename_column(self, name: impl Into<String>, new_name: impl Into<String>) -> TableChange {
         self.step(Step::RenameColumn(name.into(), new_name.into()))
     }
@@ -93,22 +94,22 @@ impl TableChange {
         self.step(Step::SetDefault(column.into(), value.into()))
     }
 
-    /// A column refuses NULL from now on; existing rows must have no NULL there.
+    /// Makes a column refuse NULL from now on; existing rows must have no NULL there.
     pub fn not_null(self, column: impl Into<String>) -> TableChange {
         self.step(Step::SetNotNull(column.into(), true))
     }
 
-    /// A column may hold NULL from now on.
+    /// Lets a column hold NULL from now on.
     pub fn nullable(self, column: impl Into<String>) -> TableChange {
         self.step(Step::SetNotNull(column.into(), false))
     }
 
-    /// Gives a column another type; existing values must fit it as they are.
+    /// Changes a column's type; existing values must fit it unchanged.
     pub fn data_type(self, column: impl Into<String>, data_type: DataType) -> TableChange {
         self.step(Step::SetType(column.into(), data_type, None))
     }
 
-    /// Gives a column another type, and converts existing values other than NULL.
+    /// Changes a column's type, and converts existing values other than NULL.
     pub fn convert(
         self,
         column: impl Into<String>,
@@ -118,18 +119,19 @@ impl TableChange {
         self.step(Step::SetType(column.into(), data_type, Some(Arc::new(convert))))
     }
 
-    /// Gives a column the type and the values of another one, which is dropped. Keys, indexes and constraints of the column stay.
+    /// Replaces a column's type and values by those of another one, which is dropped. Keys, indexes and
+    /// constraints of the column stay.
     pub fn replace_column(self, column: impl Into<String>, by: impl Into<String>) -> TableChange {
         self.step(Step::ReplaceColumn(column.into(), by.into()))
     }
 
-    /// Gives the table another primary key; existing rows must differ in it.
+    /// Changes the primary key; existing rows must differ in it.
     pub fn primary_key<'a>(self, columns: impl IntoIterator<Item = &'a str>) -> TableChange {
         self.step(Step::PrimaryKey(owned(columns)))
     }
 
-    /// Puts a 64-bit integer column in front of the others and makes it the primary key, which is ordered. `number` gives each existing row
-    /// its value there, a different one at each call.
+    /// Puts a 64-bit integer column in front of the others and makes it the primary key, which is ordered.
+    /// `number` returns the value for each existing row, a different one at each call.
     pub fn numbered_key(
         self,
         name: impl Into<String>,
@@ -161,7 +163,7 @@ impl TableChange {
         self.step(Step::DropIndex(name.into()))
     }
 
-    /// Gives a secondary index another name.
+    /// Renames a secondary index.
     pub fn rename_index(self, name: impl Into<String>, new_name: impl Into<String>) -> TableChange {
         self.step(Step::RenameIndex(name.into(), new_name.into()))
     }
@@ -181,24 +183,25 @@ impl TableChange {
         self.step(Step::DropConstraint(name.into()))
     }
 
-    /// Gives a check or a foreign key another name.
+    /// Renames a check or a foreign key.
     pub fn rename_constraint(self, name: impl Into<String>, new_name: impl Into<String>) -> TableChange {
         self.step(Step::RenameConstraint(name.into(), new_name.into()))
     }
 
-    /// A sequence gives a column's values from now on (see [`TableDefinition::identity`]), beginning with 1: `Database::identity`
-    /// sets it behind the values that there are. Of an identity column this changes the kind, and keeps the sequence.
+    /// Makes a sequence give a column's values from now on (see [`TableDefinition::identity`]), beginning
+    /// with 1: `Database::identity` sets it behind the existing values. For an identity column this changes
+    /// the kind, and keeps the sequence.
     pub fn identity(self, column: impl Into<String>, kind: Identity) -> TableChange {
         self.step(Step::SetIdentity(column.into(), Some(kind)))
     }
 
-    /// A column is no identity column any more; its sequence is dropped.
+    /// Makes a column no identity column any more; its sequence is dropped.
     pub fn drop_identity(self, column: impl Into<String>) -> TableChange {
         self.step(Step::SetIdentity(column.into(), None))
     }
 
-    /// Declares that the table's rows have rules that this evaluator knows (see [`TableDefinition::evaluator`]);
-    /// `None`: they have no others any more.
+    /// Declares that the table's rows have rules that this evaluator knows (see
+    /// [`TableDefinition::evaluator`]); `None`: they no longer have any.
     pub fn evaluator(self, name: Option<&str>) -> TableChange {
         self.step(Step::SetEvaluator(name.map(str::to_string)))
     }

@@ -138,7 +138,7 @@ impl<'t, 'a> Tx<'t, 'a> {
     /// does, without reading it.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// Same errors as [`get`](Self::get).
     pub fn reserve<'k>(&self, table: &Table, key: impl IntoKey<'k>) -> Result<()> {
         self.at(table, key, |target| self.attempt.reserve(target))
     }
@@ -166,7 +166,7 @@ impl<'t, 'a> Tx<'t, 'a> {
     /// ```
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// Same errors as [`get`](Self::get).
     pub fn await_free<'k>(&self, table: &Table, key: impl IntoKey<'k>) -> Result<()> {
         self.at(table, key, |target| self.attempt.await_free(target))
     }
@@ -238,8 +238,9 @@ impl<'t, 'a> Tx<'t, 'a> {
     /// [`Action::key_from`](crate::Action::key_from).
     ///
     /// # Errors
-    /// As [`insert`](Self::insert); [`Error::InvalidDefinition`]: the table has no identity column; [`Error::SequenceExhausted`];
-    /// [`Error::Conflict`] (pass it on: the values are being reserved, and the body is retried).
+    /// Same errors as [`insert`](Self::insert); [`Error::InvalidDefinition`]: the table has no identity column;
+    /// [`Error::SequenceExhausted`]; [`Error::Conflict`] (pass it on: the values are being reserved, and the body is
+    /// retried).
     pub fn insert_new<'k, T: TableHandle>(&self, table: &T, row: impl IntoRow<'k, T>) -> Result<i64> {
         let table = table.as_table();
         identity::insert_new(self.attempt, table.core(), row.into_row(table)?.as_ref())
@@ -258,7 +259,7 @@ impl<'t, 'a> Tx<'t, 'a> {
     /// Sets all columns of a row, except those of its primary key, to the values of this struct.
     ///
     /// # Errors
-    /// As [`update`](Self::update).
+    /// Same errors as [`update`](Self::update).
     pub fn update_row<R: TableRow>(&self, table: &TableOf<R>, row: &R) -> Result<()> {
         self.update_values(table, IntoRow::<TableOf<R>>::into_row(row, table)?.as_ref())
     }
@@ -267,7 +268,7 @@ impl<'t, 'a> Tx<'t, 'a> {
     /// inserted.
     ///
     /// # Errors
-    /// As [`insert`](Self::insert) and [`update`](Self::update).
+    /// Same errors as [`insert`](Self::insert) and [`update`](Self::update).
     #[doc(alias = "upsert")]
     pub fn put<R: TableRow>(&self, table: &TableOf<R>, row: &R) -> Result<bool> {
         let values = IntoRow::<TableOf<R>>::into_row(row, table)?;
@@ -301,7 +302,7 @@ impl<'t, 'a> Tx<'t, 'a> {
     /// Inserts a row by its columns' names; columns that are not named get their defaults.
     ///
     /// # Errors
-    /// As [`insert`](Self::insert).
+    /// Same errors as [`insert`](Self::insert).
     pub fn insert_columns<'k, N: ColumnName>(
         &self,
         table: &Table,
@@ -335,7 +336,7 @@ impl<'t, 'a> Tx<'t, 'a> {
     /// Deletes a row; returns false if there was none.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// Same errors as [`get`](Self::get).
     pub fn delete<'k>(&self, table: &Table, key: impl IntoKey<'k>) -> Result<bool> {
         self.at(table, key, |target| delete(self.attempt, target))
     }

@@ -1,7 +1,8 @@
 //! Typed tables: rows as structs, above the dynamic interface.
 //!
-//! `#[derive(Table)]` (crate `heddledb-derive`) implements [`TableRow`]; a [`TableOf`] is a [`Table`] whose rows are that struct. Methods
-//! of transactions and snapshots are generic over the handle ([`TableHandle`]): what they give is the handle's.
+//! `#[derive(Table)]` (crate `heddledb-derive`) implements [`TableRow`]; a [`TableOf`] is a [`Table`] whose
+//! rows are that struct. Methods of transactions and snapshots are generic over the handle ([`TableHandle`]),
+//! which determines the type of their rows.
 //!
 //! Invariants: a struct's columns are read and written by position, and only of a table that was found to have them there: a
 //! schema change makes another table of it, which is checked again. A typed access costs what the dynamic one does.
@@ -162,7 +163,8 @@ impl<R> fmt::Debug for TableOf<R> {
 }
 
 impl Database {
-    /// Opens the table of a struct's rows, and creates it where it does not exist, as [`open_table`](Self::open_table) does.
+    /// Opens the table of a struct's rows, and creates it if it does not exist, as
+    /// [`open_table`](Self::open_table) does.
     ///
     /// # Errors
     /// Same errors as [`open_table`](Self::open_table).
@@ -205,14 +207,14 @@ impl OwnedRow {
     /// The row as a struct.
     ///
     /// # Errors
-    /// As [`Row::to`].
+    /// Same errors as [`Row::to`].
     pub fn to<R: TableRow>(&self) -> Result<R> {
         self.row().to()
     }
 }
 
 impl ChangedColumns {
-    /// Makes the new row of the old one, for a copy that keeps rows as structs.
+    /// Turns the old row into the new one, for a copy that keeps rows as structs.
     ///
     /// ```
     /// # use heddledb::{Options, set};
@@ -251,7 +253,7 @@ impl ChangedColumns {
     /// ```
     ///
     /// # Errors
-    /// As [`Row::to`]; the row is not the one that was changed: an operation fails on it.
+    /// Same errors as [`Row::to`]; the row is not the one that was changed: an operation fails on it.
     pub fn apply_to_row<R: TableRow>(&self, row: &mut R) -> Result<()> {
         let table = self.table();
         R::shape().check(table)?;
@@ -268,7 +270,8 @@ impl ChangedColumns {
     }
 }
 
-/// A handle of a table, which says what its rows are: a [`Table`]'s are [`Row`]s, a [`TableOf`]'s are structs.
+/// A handle of a table, which determines the type of its rows: a [`Table`]'s are [`Row`]s, a [`TableOf`]'s
+/// are structs.
 pub trait TableHandle {
     /// A row in a transaction.
     type Row<'tx>;

@@ -24,8 +24,8 @@ use crate::protocol::footprint::Footprint;
 use crate::storage::worker_context::{Counters, SlotGuard, SlotUse};
 use crate::types::Args;
 
-/// A worker context of the caller's: it runs its own calls, one group at a time, and their results are released when they
-/// are durable.
+/// A worker context of the caller: it executes its own calls, one group at a time, and their results are
+/// released when they are durable.
 ///
 /// ```
 /// # use heddledb::{Action, DataType, Database, Durability, Options, ProcedureDefinition, TableDefinition, args, row};
@@ -93,7 +93,7 @@ impl GroupMember for Member<'_> {
     }
 }
 
-/// A call that has run, and whose result is released when everything that it wrote and read is durable.
+/// A call that was executed, and whose result is released when everything that it wrote and read is durable.
 #[must_use = "the result, and whether it is durable, is known once it was waited for"]
 pub struct Executed<'db> {
     shared: &'db Shared,
@@ -110,7 +110,8 @@ enum Delivery {
 }
 
 impl Executed<'_> {
-    /// The epoch that must be durable before the result is released; 0: none, or the call is stashed.
+    /// The epoch that must be durable before the result is released; 0 if it waits for none, or the call is
+    /// stashed.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
@@ -120,18 +121,18 @@ impl Executed<'_> {
         self.attempts
     }
 
-    /// Returns true if it ended in an error, which is returned with the result.
+    /// Returns true if it ended in an error, which [`wait`](Self::wait) returns.
     pub fn failed(&self) -> bool {
         matches!(self.delivery, Delivery::Ready(Err(_)))
     }
 
     /// Returns true if it has not run yet, but waits for the end of a split phase (under `phased`): then
-    /// [`is_released`](Self::is_released) says when its result is there.
+    /// [`is_released`](Self::is_released) returns true once its result is available.
     pub fn is_stashed(&self) -> bool {
         matches!(self.delivery, Delivery::Stashed(_))
     }
 
-    /// Returns true if the result can be had without waiting.
+    /// Returns true if the result is available without waiting.
     pub fn is_released(&self) -> bool {
         match &self.delivery {
             Delivery::Ready(_) => self.shared.engine().progress().is_released(self.epoch),
@@ -170,24 +171,25 @@ impl<'db> Worker<'db> {
         })
     }
 
-    /// Results up to this epoch can be had without waiting: `u64::MAX` where results wait for no log.
+    /// The highest epoch whose results are available without waiting: `u64::MAX` if results wait for no log.
     pub fn durable_epoch(&self) -> u64 {
         self.shared.engine().progress().released()
     }
 
-    /// Runs one call.
+    /// Executes one call.
     pub fn execute(&mut self, procedure: &Procedure, args: Args) -> Executed<'db> {
         let mut done = Vec::with_capacity(1);
         self.execute_group(std::slice::from_ref(procedure), &[(0, args)], &mut done);
         done.pop().unwrap_or_else(|| self.refused(Error::Closed))
     }
 
-    /// Runs calls in order, as one group, and puts a result for each into `done`. Each call names its procedure by
-    /// its place in `procedures`.
+    /// Executes calls in order, as one group, and appends a result for each to `done`. Each call names its
+    /// procedure by its position in `procedures`.
     ///
     /// Within a group the keys of later calls are looked up while an earlier one runs. Calls take effect in their order,
     /// and so do calls, and instances of a repeated action, that name one key: each sees what the ones before it wrote.
-    /// There are exceptions, which are serializable all the same; wait for the first results where they matter:
+    /// There are exceptions, which are serializable all the same; wait for the earlier results where they
+    /// matter:
     ///
     /// - Under `phased`, a stashed call ([`Executed::is_stashed`]) runs after the split phase: behind all calls of its
     ///   group that were not stashed, and in any order with other stashed ones, also of the same key.

@@ -133,7 +133,7 @@ impl Database {
     /// Sends a call into the pipeline, if there is room.
     ///
     /// # Errors
-    /// [`Error::Busy`]; as [`submit`](Self::submit).
+    /// [`Error::Busy`]; those of [`submit`](Self::submit).
     pub fn try_submit(&self, procedure: &Procedure, args: impl Into<Args>) -> Result<Submitted> {
         let args = args.into();
         nesting::check("a call")?;

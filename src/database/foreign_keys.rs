@@ -134,7 +134,7 @@ impl Followers {
     /// Checks what the change of values has left unproven. `tables` has those that refer; `new`: the table as it is now.
     ///
     /// # Errors
-    /// As [`write`](Self::write).
+    /// Same errors as [`write`](Self::write).
     pub(crate) fn check(&self, tx: &Tx<'_, '_>, tables: &[TableView], new: &TableView) -> Result<()> {
         for (child, key) in &self.unproven {
             let Some(child) = tables.iter().find(|table| table.definition().name() == child) else {
@@ -151,7 +151,7 @@ impl Followers {
 /// that refer to the table itself refer to; `tables` has the others.
 ///
 /// # Errors
-/// As [`Followers::write`].
+/// Same errors as [`Followers::write`].
 pub(crate) fn check_own(
     tables: &[TableView],
     tx: &Tx<'_, '_>,

@@ -97,7 +97,7 @@ impl Segments {
     /// Makes the log be held back for a feed, or moves its hold forward.
     ///
     /// # Errors
-    /// As [`start_after`](Self::start_after), of the epoch to which it holds the log back.
+    /// Same errors as [`start_after`](Self::start_after), of the epoch to which it holds the log back.
     pub(crate) fn hold(&self, feed: &str, hold: Hold) -> std::result::Result<(), u64> {
         // Locked before the log is asked: what it has then is not removed before the hold is there.
         let mut holds = self.holds.lock();

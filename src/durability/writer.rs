@@ -118,7 +118,7 @@ impl LogWriter {
     /// Writes a group, and returns when it is durable: how many files were synced for it.
     ///
     /// # Errors
-    /// As [`write_group`](Self::write_group) and [`Unsynced::sync`].
+    /// Same errors as [`write_group`](Self::write_group) and [`Unsynced::sync`].
     #[cfg(test)]
     pub(crate) fn append_group(&mut self, epoch: u64, payload: &[&[u8]]) -> Result<u64> {
         let parts: Vec<_> = payload.iter().map(|part| RedoPart::Bytes(part)).collect();

@@ -54,7 +54,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// The primary key's columns of the row that has changed; none, if the whole table has.
+    /// The primary key of the row that has changed; `None` if the whole table has.
     pub fn key(&self) -> Option<&[Value]> {
         match self {
             Change::Insert { key, .. } | Change::Update { key, .. } | Change::Delete { key } => Some(key),
@@ -69,8 +69,8 @@ impl Change {
 pub enum ColumnChange {
     /// A value.
     Set(Value),
-    /// An operation, of which only the operand is known: what all transactions of an epoch have done to a split column, or
-    /// what was put into a top-K set. [`ChangedColumns::apply_to`] applies it.
+    /// An operation, of which only the operand is known: the changes of all transactions of an epoch to a
+    /// split column, or the entries that were put into a top-K set. [`ChangedColumns::apply_to`] applies it.
     Apply {
         /// The operation.
         operation: SplitOperation,
@@ -87,7 +87,7 @@ pub struct ChangedColumns {
 }
 
 impl ChangedColumns {
-    /// Each column's name, and what it has got.
+    /// Each changed column's name and change.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &ColumnChange)> {
         let name = |&at: &usize| self.table.definition().columns()[at].name.as_str();
         self.columns.iter().map(move |(at, change)| (name(at), change))
@@ -98,8 +98,8 @@ impl ChangedColumns {
         self.iter().find(|(name, _)| *name == column).map(|(_, change)| change)
     }
 
-    /// Makes the new row of the old one: its values, one for each column of the table, in order. For a copy that keeps structs, see
-    /// [`apply_to_row`](Self::apply_to_row).
+    /// Turns the old row into the new one: its values, one for each column of the table, in order. For a copy
+    /// that keeps structs, see [`apply_to_row`](Self::apply_to_row).
     ///
     /// # Errors
     /// [`Error::WrongRow`] for another number of values; the row is not the one that was changed: an operation fails on it.
@@ -152,8 +152,8 @@ impl fmt::Debug for ChangedColumns {
 /// All changes of a table in one epoch.
 ///
 /// After a whole batch a copy of the table is in a state that a serial execution could have left. Within a batch, the changes
-/// of each row are in the order in which they happened, and a transaction that has read what another one wrote is
-/// behind it; transactions that have nothing to do with each other are in any order.
+/// of each row are in the order in which they happened, and a transaction that has read another one's writes
+/// is behind it; independent transactions are in any order.
 #[derive(Clone, Debug)]
 pub struct ChangeBatch {
     pub(super) epoch: u64,

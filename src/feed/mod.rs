@@ -5,16 +5,17 @@
 //!
 //! # Invariants
 //!
-//! - Only what is durable is given out, each epoch at most once and whole, and epochs in their order.
-//! - A copy of the table as of epoch e, changed by every batch behind e, is the table as of the last batch: so a
-//!   snapshot and the feed from its epoch on make a copy.
+//! - Only durable changes are returned, each epoch at most once and whole, and epochs in their order.
+//! - A copy of the table as of epoch e, changed by every batch behind e, is the table as of the last batch:
+//!   therefore a snapshot and the feed from its epoch on make a copy.
 //! - A named feed's position moves forward only when it is durable, and the log is held back for that position: so a crash
 //!   repeats what was not acknowledged, and loses nothing.
 //!
 //! # Concurrency
 //!
-//! A feed is one reader's. It waits for the log's progress as tasks do, and reads segments beside their writer: it opens a
-//! block only after the log stage has noted that a group is durable which lies there or later.
+//! A feed belongs to one reader. It waits for the log's progress as tasks do, and reads segments beside their
+//! writer: it opens a block only after the log stage has noted that a group is durable which lies there or
+//! later.
 
 mod change;
 mod decoder;
@@ -46,7 +47,7 @@ use crate::typed::TableHandle;
 /// The changes of one table, in commit order: see [`Database::watch`].
 ///
 /// It keeps its database open. [`next`](Self::next), [`next_timeout`](Self::next_timeout), [`try_next`](Self::try_next) and
-/// [`next_async`](Self::next_async) give the same batches.
+/// [`next_async`](Self::next_async) return the same batches.
 pub struct Feed {
     shared: Arc<Shared>,
     segments: Arc<Segments>,
@@ -56,7 +57,7 @@ pub struct Feed {
     decoder: Decoder,
     /// The position at which the log is being read; `None`: at the place of `epoch`.
     log: Option<LogCursor>,
-    /// Everything through this epoch was given out, or was there before.
+    /// Everything through this epoch was returned, or was there before.
     epoch: u64,
     /// The epoch of the last batch.
     given: u64,
@@ -74,10 +75,11 @@ impl Database {
     /// once they are durable; foreign keys' cascades are among them. While a column is split (`phased`), its changes in
     /// an epoch are one merged operation for each row.
     ///
-    /// The epoch is that of a [`Snapshot`](crate::Snapshot::epoch) of this process, from which the copy was made, or that which
-    /// [`Feed::epoch`] gave, kept beside the copy, also across restarts. Zero is the beginning. A copy that is to outlive the process
-    /// keeps `Feed::epoch` and not the snapshot's: epochs in which nothing was written leave no trace in the log, and their numbers are
-    /// given again after a restart.
+    /// The epoch is that of a [`Snapshot`](crate::Snapshot::epoch) of this process, from which the copy was
+    /// made, or the result of [`Feed::epoch`], kept beside the copy, also across restarts. Zero is the
+    /// beginning. A copy that is to outlive the process keeps `Feed::epoch` and not the snapshot's: epochs in
+    /// which nothing was written leave no trace in the log, and their numbers are assigned again after a
+    /// restart.
     ///
     /// ```no_run
     /// # use std::collections::HashMap;
@@ -105,16 +107,18 @@ impl Database {
     /// # Ok::<(), heddledb::Error>(())
     /// ```
     ///
-    /// It waits until its epoch is durable. It does not keep the log from being shortened by checkpoints: a reader that is too slow, or begins with an epoch that is too
-    /// old, gets [`Error::FeedTooOld`]. A [named feed](Self::create_feed) keeps what it needs.
+    /// The feed waits until its epoch is durable. It does not keep the log from being shortened by
+    /// checkpoints: a reader that is too slow, or begins with an epoch that is too old, receives
+    /// [`Error::FeedTooOld`]. A [named feed](Self::create_feed) keeps the log that it needs.
     ///
-    /// Under [`Durability::Async`](crate::Durability::Async) a snapshot may show what a crash loses: a copy outlives one only from the
-    /// first batch behind its snapshot on.
+    /// Under [`Durability::Async`](crate::Durability::Async) a snapshot may contain commits that a crash
+    /// loses: a copy is certain to survive a crash only from the first batch after its snapshot on.
     ///
     /// # Errors
-    /// [`Error::FeedTooOld`]; [`Error::FeedNotReached`] for an epoch that has not begun; [`Error::InvalidOption`] where nothing is logged:
-    /// with [`Durability::None`](crate::Durability::None), in memory, or opened for reading only; [`Error::TableDropped`],
-    /// [`Error::ForeignTable`]; [`Error::LogFailed`]; [`Error::Nested`] inside a transaction.
+    /// [`Error::FeedTooOld`]; [`Error::FeedNotReached`] for an epoch that has not begun;
+    /// [`Error::InvalidOption`] if nothing is logged: with [`Durability::None`](crate::Durability::None), in
+    /// memory, or opened for reading only; [`Error::TableDropped`], [`Error::ForeignTable`];
+    /// [`Error::LogFailed`]; [`Error::Nested`] inside a transaction.
     pub fn watch<T: TableHandle>(&self, table: &T, from_epoch: u64) -> Result<Feed> {
         nesting::check("a change feed")?;
         let segments = self.logged_segments()?;
@@ -184,8 +188,9 @@ impl Feed {
     ///
     /// # Errors
     /// [`Error::FeedTooOld`]: the log was removed before it was read; [`Error::TableDropped`] behind a [`Change::Drop`];
-    /// [`Error::LogFailed`] once everything durable was given out; [`Error::Closed`]; the log cannot be read;
-    /// [`Error::Nested`] inside a transaction. After an error the feed is where it was, and can be asked again.
+    /// [`Error::LogFailed`] once everything durable was returned; [`Error::Closed`]; the log cannot be read;
+    /// [`Error::Nested`] inside a transaction. After an error the feed is where it was, and can be asked
+    /// again.
     // It is no iterator: it fails, and waits.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<ChangeBatch> {
@@ -196,7 +201,7 @@ impl Feed {
         }
     }
 
-    /// Same as [`next`](Self::next); `None` if there is no batch within this time.
+    /// Same as [`next`](Self::next); returns `None` if there is no batch within this time.
     ///
     /// # Errors
     /// Same errors as [`next`](Self::next).
@@ -207,7 +212,7 @@ impl Feed {
         }
     }
 
-    /// Same as [`next`](Self::next); `None` if everything durable was given out.
+    /// Same as [`next`](Self::next); returns `None` if everything durable was returned.
     ///
     /// # Errors
     /// Same errors as [`next`](Self::next).
@@ -216,8 +221,8 @@ impl Feed {
         self.advance(None)
     }
 
-    /// Same as [`next`](Self::next), for tasks: it does not block the thread while it waits for changes, but reads the
-    /// log's files on it.
+    /// Same as [`next`](Self::next), for tasks: the thread is not blocked while it waits for changes, but by
+    /// reads of the log's files.
     ///
     /// # Errors
     /// Same errors as [`next`](Self::next).
@@ -233,8 +238,8 @@ impl Feed {
     }
 
     /// The epoch from which a copy that has all batches so far continues, also after a restart: [`Database::watch`]. It
-    /// is the epoch of the last batch or, when there was nothing to give, of something later in the log that was no
-    /// change of this table.
+    /// is the epoch of the last batch or, if there was nothing to return, that of a later entry in the log
+    /// which is not a change of this table.
     pub fn epoch(&self) -> u64 {
         // First: groups of epochs up to this one are noted already.
         let durable = self.shared.engine().progress().durable();
@@ -243,7 +248,8 @@ impl Feed {
         if last < self.epoch && self.epoch <= durable { last } else { self.epoch }
     }
 
-    /// Returns true if all changes through this epoch were given out: if a copy has caught up with a snapshot, say.
+    /// Returns true if all changes through this epoch were returned: for example, if a copy has caught up
+    /// with a snapshot.
     pub fn has_given(&self, epoch: u64) -> bool {
         self.epoch >= epoch
     }

@@ -3,8 +3,9 @@
 //! A position is written by a transaction on `heddle_feed`, as an ordinary row: durable, recovered, and in checkpoints. The hold
 //! on the log (`durability::log_holds`) moves once that transaction is durable, and not before.
 //!
-//! A table that does not change would leave its feed's position behind, and hold the log for nothing: so a feed that has
-//! nothing left to be acknowledged moves its position itself, once for each segment of the log.
+//! A table that does not change would leave its feed's position behind, and hold the log unnecessarily:
+//! therefore a feed without anything left to acknowledge moves its position automatically, once for each
+//! segment of the log.
 
 use std::future::poll_fn;
 
@@ -52,7 +53,7 @@ impl Named {
 pub struct FeedStatus {
     /// Its name.
     pub name: String,
-    /// The name of the table that it is of.
+    /// The name of its table.
     pub table: String,
     /// The epoch through which its reader has acknowledged the changes.
     pub epoch: u64,
@@ -147,12 +148,13 @@ fn write(engine: &Engine, mut body: Acknowledge<'_>) -> Result<()> {
 }
 
 impl Database {
-    /// Makes a named feed of a table's changes from now on. The log is kept for it, until its reader
-    /// [acknowledges](Feed::acknowledge) what it has worked up; across restarts, too. But no more than `log_bytes` of the log is
-    /// kept for it alone, rounded down to whole segments: a reader that is farther behind gets [`Error::FeedTooOld`] and
-    /// begins again with a snapshot. A name is for one reader at a time.
+    /// Creates a named feed of a table's changes from now on. The log is kept for it until its reader
+    /// [acknowledges](Feed::acknowledge) the changes that it has processed, across restarts, too. At most
+    /// `log_bytes` of the log are kept for it alone, rounded down to whole segments: a reader that is farther
+    /// behind receives [`Error::FeedTooOld`] and begins again with a snapshot. A name is for one reader at a
+    /// time.
     ///
-    /// To copy the table first: make the feed, copy a snapshot, acknowledge the snapshot's epoch, read.
+    /// To copy the table first: create the feed, copy a snapshot, acknowledge the snapshot's epoch, read.
     ///
     /// ```no_run
     /// # use heddledb::{Database, Options, Range};
@@ -175,7 +177,7 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::FeedExists`]; as [`watch`](Self::watch).
+    /// [`Error::FeedExists`]; those of [`watch`](Self::watch).
     pub fn create_feed<T: TableHandle>(&self, name: &str, table: &T, log_bytes: u64) -> Result<Feed> {
         let feeds = self.feed_table()?;
         // So that two feeds of one name are not made at once, and the table is not dropped meanwhile.
@@ -232,7 +234,7 @@ impl Database {
         })
     }
 
-    /// Drops a named feed: the log is not kept for it any more.
+    /// Drops a named feed: the log is no longer kept for it.
     ///
     /// # Errors
     /// [`Error::UnknownFeed`]; [`Error::InvalidOption`] where nothing is logged; [`Error::Nested`] inside a transaction.
@@ -282,13 +284,13 @@ impl Database {
 
 impl Feed {
     /// Reports that the reader has processed all changes through this epoch: a named feed continues behind it after a
-    /// restart, and the log before it is not kept any more. Returns when that is durable. An epoch before the last
-    /// acknowledged one changes nothing. One behind what the feed has given out moves the feed forward: for the epoch
-    /// of a snapshot from which a copy was made.
+    /// restart, and the log before it is no longer kept. Returns when that is durable. An epoch before the
+    /// last acknowledged one changes nothing. One behind what the feed has given out moves the feed forward:
+    /// for the epoch of a snapshot from which a copy was made.
     ///
     /// # Errors
-    /// [`Error::UnknownFeed`]: it was dropped; [`Error::FeedNotReached`]; why nothing can be written; [`Error::Nested`] inside
-    /// a transaction.
+    /// [`Error::UnknownFeed`]: it was dropped; [`Error::FeedNotReached`]; the reason for which nothing can be
+    /// written; [`Error::Nested`] inside a transaction.
     pub fn acknowledge(&mut self, epoch: u64) -> Result<()> {
         nesting::check("a change feed")?;
         self.shared.check_open()?;

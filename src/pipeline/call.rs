@@ -24,7 +24,7 @@ use crate::storage::record::RecordPointer;
 use crate::types::values::{PhaseValue, Values};
 use crate::types::{Args, Value};
 
-/// The output of a procedure: its rows and values.
+/// The output of a procedure: its rows.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Output {
@@ -50,7 +50,7 @@ pub(crate) trait Routine: Send + Sync {
     /// The value of the column by which calls are placed, if this one has it.
     ///
     /// # Errors
-    /// As [`references`](Self::references).
+    /// Same errors as [`references`](Self::references).
     fn partition_value(&self, args: &Args, footprint: &Footprint) -> Result<Option<Scalar>>;
 
     /// Asks for the index lines of a footprint's keys to be fetched.
@@ -305,7 +305,7 @@ pub(crate) fn wake(mut sleepers: Vec<(Arc<Answer>, Thread)>) {
     }
 }
 
-/// A call that was submitted: a handle for its result, and a future of it.
+/// A submitted call: a handle for its result, and a future of it.
 ///
 /// Dropping the handle does not cancel the call.
 #[must_use = "the result, and whether it is durable, is known once it was waited for"]
@@ -318,19 +318,19 @@ impl Submitted {
         Submitted { answer }
     }
 
-    /// Returns true if the result is there.
+    /// Returns true if the result is available.
     pub fn is_done(&self) -> bool {
         let state = self.answer.state.lock();
         state.result.is_some() || state.taken
     }
 
-    /// Number of aborted attempts of the call, once its result is there.
+    /// The number of aborted attempts of the call, once its result is available.
     pub fn aborted(&self) -> u32 {
         // Relaxed: see `Answer::count_aborted`.
         self.answer.aborted.load(Ordering::Relaxed)
     }
 
-    /// Waits for the result, as [`wait`](Self::wait) does, and says how many attempts of the call have aborted.
+    /// Waits for the result, as [`wait`](Self::wait) does, and also returns the number of aborted attempts.
     pub fn wait_counting(self) -> (Result<Output>, u32) {
         let answer = self.answer.clone();
         (self.wait(), Submitted { answer }.aborted())

@@ -53,45 +53,46 @@ impl StageClocks {
     }
 }
 
-/// Counts since the engine was opened. Numbers only rise, unless they describe the present: take them before and after
-/// an interval, and subtract.
+/// Counts since the engine was opened. Numbers only rise, unless they describe the present: read them before
+/// and after an interval, and subtract.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
-    /// Calls that have committed, or read, with success.
+    /// Calls that have committed, read-only ones included.
     pub committed: u64,
     /// Attempts that were retried.
     pub aborted: u64,
-    /// Those aborted because a record that they would have written had been locked, changed or deleted by another call.
+    /// Attempts that aborted because another call had locked, changed or deleted a record that they would
+    /// have written.
     pub aborted_write: u64,
-    /// The others: something that they had only read had been changed, or (`locking`) was taken.
+    /// All other aborted attempts: something that they had only read was changed, or (`locking`) locked.
     pub aborted_read: u64,
     /// Calls that ended in an error of their own.
     pub failed: u64,
-    /// Calls that changed nothing and yet had to wait for the log, because of what they had read.
+    /// Calls that changed nothing and yet waited for the log, because of the values that they had read.
     pub readers_waited: u64,
-    /// Locks acquired on records, key ranges and insert intentions (`locking`), those of failed attempts too. A lock
-    /// that a call has already is not counted again; a lock that is made stronger is.
+    /// Locks acquired on records, key ranges and insert intentions (`locking`), those of failed attempts too.
+    /// A lock that a call holds already is not counted again; an upgrade is.
     pub locks_row: u64,
-    /// Locks taken on tables and the database.
+    /// Locks acquired on tables and the database.
     pub locks_higher: u64,
     /// Locks for which the lock table of an executor had an entry (`partitioned`), those of aborted attempts too. A transaction at
     /// one executor that meets no lock runs without one.
     pub locks_local: u64,
-    /// Locks that transactions requested from executors (`partitioned`), whether they were entered in a lock table or not: how
-    /// many rows, and ranges of them, executors were asked for.
+    /// Locks that transactions requested from executors (`partitioned`), whether they were entered in a lock
+    /// table or not: the number of requested rows and ranges.
     pub lock_requests_local: u64,
-    /// Calls over several executors whose actions ran beside each other (`partitioned`).
+    /// Calls over several executors whose actions ran in parallel (`partitioned`).
     pub went_parallel: u64,
     /// Calls over several executors whose actions ran one after the other.
     pub went_serial: u64,
     /// Bytes of memory that rows take now, as [`MemoryOptions::limit`](crate::MemoryOptions::limit) counts them; long values are counted
     /// where there is a limit or [`MemoryOptions::count_long_values`](crate::MemoryOptions::count_long_values) says so.
     pub memory_bytes: u64,
-    /// Bytes of memory that the nodes of all indexes take now; [`Table::memory`](crate::Table::memory) tells what each table's
-    /// rows and indexes take.
+    /// Bytes of memory that the nodes of all indexes take now; [`Table::memory`](crate::Table::memory) has
+    /// those of each table.
     pub index_bytes: u64,
-    /// Snapshots that were opened; callers that ask at one time share one.
+    /// Snapshots that were opened; concurrent requests share one.
     pub snapshots_opened: u64,
     /// Snapshots that are open now.
     pub snapshots_open: u64,
@@ -117,15 +118,17 @@ pub struct Statistics {
     pub log_batches: (u64, u64),
     /// Batches dequeued by the output stage, and the results in them.
     pub output_batches: (u64, u64),
-    /// Time that the stages' threads have worked, not waited: input.
+    /// Busy time of the input stage's threads: time that they worked, not waited.
     pub input_busy: Duration,
-    /// Execute: waits for the log, for locks and for other executors do not count. While the groups of a [`Worker`](crate::Worker) take less than 1 ms, one in sixteen is timed, and counts for all.
+    /// Busy time of the execute stage's threads: waits for the log, for locks and for other executors do not count.
+    /// While the groups of a [`Worker`](crate::Worker) take less than 1 ms, one in sixteen is timed, and
+    /// represents all.
     pub execute_busy: Duration,
-    /// Log: waiting for the disk counts as work.
+    /// Busy time of the log stage's threads: waiting for the disk counts as work.
     pub log_busy: Duration,
-    /// Output.
+    /// Busy time of the output stage's threads.
     pub output_busy: Duration,
-    /// Copying and writing checkpoints: waiting for the disk counts as work, keeping to a pace does not.
+    /// Copying and writing checkpoints: waiting for the disk counts as work, waiting for the pace does not.
     pub checkpoint_busy: Duration,
     /// Busy time of a follower, in its own process: loading, replaying, writing checkpoints.
     pub follower_busy: Duration,

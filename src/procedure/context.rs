@@ -20,7 +20,7 @@ use crate::types::values::PhaseValue;
 pub use crate::types::values::Values;
 use crate::types::{Args, Value, ValueRef};
 
-/// Takes a key's values, in the order of the key's columns.
+/// Receives a key's values, in the order of the key's columns.
 pub struct KeyBuilder<'k> {
     table: &'k TableCore,
     kinds: &'k [KeyKind],
@@ -36,7 +36,7 @@ impl<'k> KeyBuilder<'k> {
         KeyBuilder { table, kinds: table.key_kinds(), key, columns: 0, first: 0 }
     }
 
-    /// The next column's value.
+    /// Adds the value of the next column.
     ///
     /// # Errors
     /// More values than the key has columns; a value that does not fit its column.
@@ -152,19 +152,19 @@ impl<'t, 'a> ActionContext<'t, 'a> {
         self.call.gathered.borrow_mut().fresh.push((number, PhaseValue::Any(Arc::new(value))));
     }
 
-    /// Gives a row to the caller.
+    /// Returns a row to the caller.
     pub fn return_row(&self, row: Vec<Value>) {
         self.call.gathered.borrow_mut().rows.push(row);
     }
 
-    /// Gives a row to the caller, as a tuple or a struct with `#[derive(Composite)]`; the caller reads it with
-    /// [`Output::rows_as`](crate::Output::rows_as).
+    /// Returns a row to the caller, as a tuple or a struct with `#[derive(Composite)]`; the caller reads it
+    /// with [`Output::rows_as`](crate::Output::rows_as).
     pub fn return_values(&self, row: impl Into<Args>) {
         self.return_row(row.into().into_vec());
     }
 
-    /// The transaction, for everything inside the declared rows that the methods here don't do: other keys under a
-    /// declared prefix, ranges, secondary indexes, savepoints.
+    /// The transaction, for accesses within the declared rows that the methods here do not offer: other keys
+    /// under a declared prefix, ranges, secondary indexes, savepoints.
     pub fn tx(&self) -> Tx<'t, 'a> {
         Tx::new(self.call.attempt)
     }
@@ -237,7 +237,7 @@ impl<'t, 'a> ActionContext<'t, 'a> {
     /// Inserts the row.
     ///
     /// # Errors
-    /// As [`Tx::insert`].
+    /// Same errors as [`Tx::insert`].
     pub fn insert<'v>(&self, row: impl AsRef<[ValueRef<'v>]>) -> Result<()> {
         transaction::insert(
             self.call.attempt,
@@ -247,10 +247,10 @@ impl<'t, 'a> ActionContext<'t, 'a> {
         )
     }
 
-    /// Gives columns new values.
+    /// Sets columns to new values.
     ///
     /// # Errors
-    /// As [`Tx::update`].
+    /// Same errors as [`Tx::update`].
     #[inline]
     pub fn update<'v, N: ColumnName>(&self, changes: &[(N, ValueRef<'v>)]) -> Result<()> {
         if let [(column, ValueRef::Int(value))] = changes
@@ -264,48 +264,48 @@ impl<'t, 'a> ActionContext<'t, 'a> {
     /// Deletes the row; returns false if there was none.
     ///
     /// # Errors
-    /// As [`Tx::delete`].
+    /// Same errors as [`Tx::delete`].
     pub fn delete(&self) -> Result<bool> {
         transaction::delete(self.call.attempt, &self.target()?)
     }
 
-    /// Adds a number to a column.
+    /// Adds a number to a column, as [`Tx::add`] does.
     ///
     /// # Errors
-    /// As [`Tx::add`].
+    /// Same errors as [`Tx::add`].
     #[inline]
     pub fn add<'v>(&self, column: impl ColumnName, amount: impl Into<ValueRef<'v>>) -> Result<()> {
         self.operate(column, Operation::Add, amount.into())
     }
 
-    /// Raises a column.
+    /// Raises a column to a value, as [`Tx::max`] does.
     ///
     /// # Errors
-    /// As [`Tx::max`].
+    /// Same errors as [`Tx::max`].
     pub fn max<'v>(&self, column: impl ColumnName, value: impl Into<ValueRef<'v>>) -> Result<()> {
         self.operate(column, Operation::Max, value.into())
     }
 
-    /// Lowers a column.
+    /// Lowers a column to a value, as [`Tx::min`] does.
     ///
     /// # Errors
-    /// As [`Tx::min`].
+    /// Same errors as [`Tx::min`].
     pub fn min<'v>(&self, column: impl ColumnName, value: impl Into<ValueRef<'v>>) -> Result<()> {
         self.operate(column, Operation::Min, value.into())
     }
 
-    /// Multiplies a column.
+    /// Multiplies a column by a number, as [`Tx::multiply`] does.
     ///
     /// # Errors
-    /// As [`Tx::multiply`].
+    /// Same errors as [`Tx::multiply`].
     pub fn multiply<'v>(&self, column: impl ColumnName, factor: impl Into<ValueRef<'v>>) -> Result<()> {
         self.operate(column, Operation::Multiply, factor.into())
     }
 
-    /// Puts a tuple.
+    /// Puts a tuple into an ordered-tuple column, as [`Tx::ordered_put`] does.
     ///
     /// # Errors
-    /// As [`Tx::ordered_put`].
+    /// Same errors as [`Tx::ordered_put`].
     pub fn ordered_put(
         &self,
         column: impl ColumnName,
@@ -316,10 +316,10 @@ impl<'t, 'a> ActionContext<'t, 'a> {
         transaction::put_tuple(self.call.attempt, &target, column, Operation::OrderedPut, order, payload)
     }
 
-    /// Inserts an entry.
+    /// Inserts an entry into a top-K column, as [`Tx::top_k_insert`] does.
     ///
     /// # Errors
-    /// As [`Tx::top_k_insert`].
+    /// Same errors as [`Tx::top_k_insert`].
     pub fn top_k_insert(
         &self,
         column: impl ColumnName,

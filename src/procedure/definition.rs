@@ -22,7 +22,7 @@ pub(crate) type ActionBody = Box<dyn Fn(&ActionContext<'_, '_>) -> Result<()> + 
 
 /// A procedure's work on one table: the rows, the mode, and the body.
 ///
-/// Without [`key`](Self::key) it is the whole table.
+/// Without [`key`](Self::key) the rows are the whole table.
 pub struct Action {
     pub(crate) table: Arc<TableCore>,
     pub(crate) mode: Mode,
@@ -68,14 +68,15 @@ impl Action {
         Action::new(table, Mode::Write)
     }
 
-    /// An action that uses commutative operations only: add, max, min, ordered put, top-K insert. It reads nothing, so it cannot write
-    /// tables whose rules an evaluator has to see the row for ([`Error::OutsideFootprint`](crate::Error::OutsideFootprint)): those take
-    /// [`write`](Self::write).
+    /// An action that uses commutative operations only: add, max, min, multiply, ordered put, top-K insert.
+    /// It reads nothing, so it cannot write tables with rules for which an evaluator must see the row
+    /// ([`Error::OutsideFootprint`](crate::Error::OutsideFootprint)): use [`write`](Self::write) for those.
     pub fn commute(table: &Table) -> Action {
         Action::new(table, Mode::Commute)
     }
 
-    /// Declares the rows: the whole primary key, or its first columns and so all rows whose keys begin with them.
+    /// Declares the rows: the whole primary key, or its first columns, which mean all rows whose keys begin
+    /// with them.
     #[must_use]
     pub fn key(
         mut self,
@@ -85,8 +86,9 @@ impl Action {
         self
     }
 
-    /// Declares the rows, where they depend on values of an earlier phase. The part of the key that the arguments alone
-    /// determine, if any, is declared with [`key`](Self::key) besides: the key must begin with it.
+    /// Declares the rows, if they depend on values of an earlier phase. The part of the key that the
+    /// arguments alone determine, if any, is also declared, with [`key`](Self::key): the key must begin with
+    /// it.
     #[must_use]
     pub fn key_from(
         mut self,
@@ -128,7 +130,7 @@ impl Action {
         EachAction { action: self, count: Box::new(count), key: Box::new(key), key_from: None }
     }
 
-    /// Sets the body. It may be run several times, and on any thread.
+    /// Sets the body. It may be executed several times, and on any thread.
     #[must_use]
     pub fn body(
         mut self,
@@ -139,7 +141,7 @@ impl Action {
     }
 }
 
-/// A procedure, as given to `Database::register`.
+/// A procedure's definition, for `Database::register`.
 ///
 /// ```
 /// use heddledb::{Action, DataType, Database, Durability, Options, ProcedureDefinition, TableDefinition, args, row};
@@ -166,7 +168,7 @@ pub struct ProcedureDefinition {
 }
 
 impl ProcedureDefinition {
-    /// A procedure of this name, which does nothing yet.
+    /// A procedure of this name, without phases yet.
     pub fn new(name: impl Into<String>) -> Self {
         ProcedureDefinition {
             name: name.into(),
@@ -184,14 +186,15 @@ impl ProcedureDefinition {
         self
     }
 
-    /// Calls may give any number of arguments of any types: for procedures that programs make, whose keys are their arguments.
+    /// Lets calls have any number of arguments of any types: for procedures that programs generate, whose
+    /// keys are their arguments.
     #[must_use]
     pub fn any_arguments(mut self) -> Self {
         self.takes_any_arguments = true;
         self
     }
 
-    /// Says more about the rows that its calls touch than the keys of its actions do: for the scheduler.
+    /// Describes the rows that its calls touch beyond the keys of its actions: for the scheduler.
     #[must_use]
     pub fn refers_to(mut self, predicate: Predicate) -> Self {
         self.predicates.push(predicate);

@@ -1,7 +1,7 @@
 //! Long values ahead: values that a body will read and that are not in its row's own words, but in blocks elsewhere.
 //!
-//! Invariants: it is a hint. Whatever a procedure declares here, or omits, its calls have the same results; and an
-//! error in declaring it, a panic too, is of no consequence.
+//! Invariants: it is a hint. Whatever a procedure declares here, or omits, its calls have the same results;
+//! an error or a panic in the declaration has no consequence.
 
 use smallvec::SmallVec;
 
@@ -17,7 +17,7 @@ use crate::types::Args;
 /// Names columns to [`LongValues`], from the arguments.
 pub(crate) type LongOfArgs = Box<dyn Fn(&Args, &mut LongValues<'_>) -> Result<()> + Send + Sync>;
 
-/// Takes the columns whose long values a body will read.
+/// Receives the columns whose long values a body will read.
 pub struct LongValues<'f> {
     table: &'f TableCore,
     /// Positions of their words.
@@ -39,9 +39,9 @@ impl LongValues<'_> {
 }
 
 impl Action {
-    /// Declares the long texts and bytes of its row that the body will read, as far as the arguments tell. Values of
-    /// more than seven bytes are stored apart from their row: those that are named here are fetched before the body
-    /// runs, as the row itself is. A hint: it changes nothing but time.
+    /// Declares the long texts and bytes of its row that the body will read, as far as the arguments
+    /// determine them. Values of more than seven bytes are stored apart from their row: those that are named
+    /// here are fetched before the body runs, as the row itself is. A hint: it changes nothing but time.
     ///
     /// ```
     /// # use heddledb::{Action, DataType, Database, Durability, Options, ProcedureDefinition, TableDefinition, args, row};

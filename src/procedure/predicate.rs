@@ -1,4 +1,4 @@
-//! Predicates of a call about the data besides its keys: for the scheduler.
+//! Predicates of a call on the data, besides its keys: for the scheduler.
 
 use std::sync::Arc;
 
@@ -25,8 +25,9 @@ pub(crate) enum Said {
 /// The conditions of a procedure's calls on the rows of a table, besides the keys of its actions: conditions that hold
 /// together, and values that are assigned or inserted.
 ///
-/// The schedule `predict` counts by it; nothing else depends on it. It is for what an action's key does not tell: a row
-/// that is found by another column, a range, an assigned value by which rivals can be known.
+/// The schedule `predict` counts conflicts by it; nothing else depends on it. It is for facts that an
+/// action's key does not contain: a row that is found by another column, a range, an assigned value by which
+/// rivals can be recognized.
 ///
 /// ```
 /// # use heddledb::{Action, DataType, Database, Durability, Options, Predicate, ProcedureDefinition, Range, TableDefinition, args, key, row};
@@ -58,7 +59,7 @@ pub struct Predicate {
 }
 
 impl Predicate {
-    /// About rows of this table; nothing is said yet.
+    /// A predicate on rows of this table, without conditions yet.
     pub fn on(table: &Table) -> Predicate {
         Predicate { table: table.shared().clone(), said: Vec::new() }
     }
@@ -78,7 +79,8 @@ impl Predicate {
         self.say(column, Said::Equals(Box::new(move |args| value(args).map(Into::into))))
     }
 
-    /// The column, an integer, is within these bounds, both included. An inequality has one of `i64`'s own bounds.
+    /// The column, an integer, is within these bounds, both included. For an inequality, give one of `i64`'s
+    /// bounds.
     #[must_use]
     pub fn between(
         self,
@@ -88,7 +90,7 @@ impl Predicate {
         self.say(column, Said::Between(Box::new(bounds)))
     }
 
-    /// The column gets this value, by an update or an insert. It is no part of the condition.
+    /// The column gets this value, by an update or an insert. It is not part of the condition.
     #[must_use]
     pub fn sets<V: Into<Value>>(
         self,

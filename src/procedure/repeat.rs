@@ -85,8 +85,8 @@ impl EachAction {
         self
     }
 
-    /// Sets the body of each instance; it receives its number, counted from 0. It may be run several times, and on any
-    /// thread.
+    /// Sets the body of each instance; it receives its number, counted from 0. It may be executed several
+    /// times, and on any thread.
     #[must_use]
     pub fn body(
         self,

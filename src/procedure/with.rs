@@ -1,7 +1,7 @@
 //! Actions whose keys and bodies get the call's arguments as a struct or a tuple.
 //!
-//! Invariants: an [`ActionWith`] is how an action is written down, and becomes an [`Action`]: what runs is one closure, into which
-//! the reading of the arguments is compiled.
+//! Invariants: an [`ActionWith`] is a notation only, and becomes an [`Action`]: one closure is executed, into
+//! which the reading of the arguments is compiled.
 
 use std::marker::PhantomData;
 
@@ -22,8 +22,9 @@ pub struct ActionWith<P> {
 }
 
 impl Action {
-    /// Gives the key and the body the call's arguments as a struct with `#[derive(Composite)]`, or as a tuple. The
-    /// procedure's parameters are then those of the struct or tuple; all its actions that have some must have the same.
+    /// Passes the call's arguments to the key and the body as a struct with `#[derive(Composite)]`, or as a
+    /// tuple. The procedure's parameters are then those of the struct or tuple; all its actions that have
+    /// parameters must have the same ones.
     ///
     /// ```
     /// # use heddledb::{Action, DataType, Database, ProcedureDefinition, TableDefinition, row};

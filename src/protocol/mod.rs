@@ -1,8 +1,9 @@
-//! Protocols: how calls are isolated from each other.
+//! Protocols: the isolation of calls from each other.
 //!
-//! A protocol says what to acquire before a body runs, what to do at each access, and what to validate at commit;
-//! how a commit takes effect is one contract for all ([`crate::storage::commit`]). A new protocol is a new folder and
-//! a line in [`ProtocolKind`]; there is no `match` on a protocol anywhere else, and no protocol names another.
+//! A protocol defines the locks that a call acquires before its body runs, the work of each access, and the
+//! validation at commit; one contract for all defines how a commit takes effect ([`crate::storage::commit`]).
+//! A new protocol is a new folder and a line in [`ProtocolKind`]; there is no `match` on a protocol anywhere
+//! else, and no protocol names another.
 
 pub(crate) mod attempt;
 #[cfg(test)]
@@ -38,20 +39,21 @@ use crate::storage::word::Stamp;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProtocolKind {
-    /// Almost serial (SP, 2002): updates run one at a time in each partition, without record locks; readers run beside
-    /// each other; the log is written while the next ones run.
+    /// Almost serial (SP, 2002): updates run one at a time in each partition, without record locks; readers
+    /// run concurrently; the log is written while the next ones run.
     Serial,
-    /// Strict two-phase locking, with one lock manager for all: a thread that reads or writes a record or a range
-    /// locks it until its end, and a thread that meets a rival's lock waits.
+    /// Strict two-phase locking, with one lock manager for all: a transaction that reads or writes a record
+    /// or a range locks it until its end, and waits for a rival's lock.
     Locking,
-    /// Optimistic (Silo's commit, as in Doppel's joined phases): calls run side by side, note what they read, and check
-    /// at commit that it still holds.
+    /// Optimistic (Silo's commit, as in Doppel's joined phases): calls run concurrently, record their read
+    /// sets, and validate them at commit.
     #[default]
     Optimistic,
-    /// Phase reconciliation (Doppel, 2014): optimistic, and contended columns are split over the threads for a while, for
-    /// operations that return nothing.
+    /// Phase reconciliation (Doppel, 2014): optimistic, and contended columns are split over the threads
+    /// during split phases, for operations that return nothing.
     Phased,
-    /// Thread-to-data (DORA, 2010): every executor owns a part of each table, runs what touches it, and locks it locally.
+    /// Thread-to-data (DORA, 2010): every executor owns a part of each table, executes all actions on it, and
+    /// locks its rows locally.
     Partitioned,
     /// One that is broken on purpose: for tests of the tests.
     #[cfg(test)]
@@ -60,7 +62,7 @@ pub enum ProtocolKind {
 }
 
 impl ProtocolKind {
-    /// Every protocol.
+    /// All protocols.
     pub const ALL: &'static [ProtocolKind] = &[
         ProtocolKind::Serial,
         ProtocolKind::Locking,
@@ -147,14 +149,14 @@ pub(crate) struct Settings {
     pub(crate) max_worker_contexts: usize,
 }
 
-/// The reaction of a call that meets another call's lock, under `locking`.
+/// The reaction of a call to another call's lock, under `locking`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LockConflict {
     /// The call waits.
     #[default]
     Wait,
-    /// The call releases its locks at once, and is retried; only after many attempts it waits, so that it does not
-    /// starve.
+    /// The call releases its locks at once, and is retried; it waits only after many attempts, so that it
+    /// does not starve.
     NoWait,
 }
 

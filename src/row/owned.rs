@@ -9,7 +9,7 @@ use crate::storage::versions::Rows;
 use crate::table::ColumnName;
 use crate::types::{Date, Decimal, Timestamp, Uuid, Value, ValueRef};
 
-/// A row that was read and stays as it was read, for as long as it is kept and on any thread: what snapshots give.
+/// A row that was read, which stays unchanged as long as it is kept, on any thread: the rows of snapshots.
 ///
 /// Cheap to clone: rows that were read together share their memory, which is freed with the last of them.
 #[derive(Clone)]

@@ -1,7 +1,7 @@
 //! Schedules: the choice of the worker's queue in which a call is placed.
 //!
 //! A schedule sees only references: it knows neither records nor protocols, and works with any protocol that runs
-//! transactions concurrently. Its placement affects performance only: a call is isolated in whichever queue it runs.
+//! transactions concurrently. Its placement affects performance only: a call is isolated in any queue.
 //!
 //! | file | what is there |
 //! | --- | --- |

@@ -1,4 +1,4 @@
-//! Definitions of sequences: bounds and step, and how far a number of values leads.
+//! Definitions of sequences: bounds, step, and the value after a number of steps.
 //!
 //! Invariants: every value lies between the bounds; arithmetic is done in 128 bits, so that nothing wraps.
 
@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 /// The most values that one reservation of a cache takes.
 const CACHE_MAX: u32 = 1 << 20;
 
-/// A sequence to be made: by default 1, 2, 3 and so on.
+/// A sequence's definition: by default 1, 2, 3 and so on.
 ///
 /// ```
 /// use heddledb::SequenceDefinition;
@@ -67,15 +67,15 @@ impl SequenceDefinition {
         self
     }
 
-    /// Makes it begin again at its other bound when it has reached one; then values repeat. Default: no.
+    /// Makes it continue at its other bound once it has reached one; then values repeat. Default: no.
     #[must_use]
     pub fn cycle(mut self, cycle: bool) -> Self {
         self.cycle = cycle;
         self
     }
 
-    /// The number of values that a thread takes at a time, so that threads do not meet: each sees rising values, and
-    /// all together see them in no order. Default: 1, which keeps one order for all.
+    /// The number of values that a thread takes at a time, so that threads do not contend: each thread's
+    /// values rise, those of all threads together are in no order. Default: 1, which keeps one order for all.
     #[must_use]
     pub fn cache(mut self, values: u32) -> Self {
         self.cache = values;
@@ -107,7 +107,7 @@ impl SequenceDefinition {
         self.max.unwrap_or(if self.increment < 0 { -1 } else { i64::MAX })
     }
 
-    /// Returns true if it begins again.
+    /// Returns true if it cycles.
     pub fn is_cyclic(&self) -> bool {
         self.cycle
     }

@@ -65,7 +65,7 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::InvalidDefinition`]: the table has no identity column; as [`sequence`](Self::sequence).
+    /// [`Error::InvalidDefinition`]: the table has no identity column; those of [`sequence`](Self::sequence).
     pub fn identity(&self, table: &Table) -> Result<Sequence> {
         let core = table.core();
         match core.identity_column() {

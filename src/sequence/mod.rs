@@ -1,4 +1,4 @@
-//! Sequences: numbers that are given once.
+//! Sequences: numbers that are each given once.
 //!
 //! Invariants: a value is given at most once, also across crashes (unless the sequence cycles or is set); gaps are
 //! allowed: a value that a transaction has taken is not given back when it is rolled back, and what was reserved when
@@ -26,8 +26,9 @@ use crate::storage::catalog::{self, RESERVED_PREFIX};
 use crate::table::Table;
 use crate::types::{Value, ValueRef};
 
-/// A sequence of numbers, each of which is given once. Handles are cheap to clone and may be used from any thread, inside
-/// transactions, too: but what is taken stays taken, whatever becomes of the transaction.
+/// A sequence of numbers, each of which is given once. Handles are cheap to clone and may be used from any
+/// thread, inside transactions, too: but a value that was taken stays taken, even if the transaction is
+/// rolled back.
 ///
 /// ```
 /// # use heddledb::{Database, Durability, Options, SequenceDefinition};
@@ -43,7 +44,7 @@ pub struct Sequence {
 }
 
 impl Sequence {
-    /// The next value. It waits only where values are taken faster than the log reserves them.
+    /// The next value. It waits only if values are taken faster than the log reserves them.
     ///
     /// # Errors
     /// [`Error::SequenceExhausted`]; [`Error::UnknownSequence`] if it was dropped; [`Error::Closed`]; why no more
@@ -55,10 +56,10 @@ impl Sequence {
         self.core.next(&self.sequences)
     }
 
-    /// Continues with this value: it is the next one given, unless another thread gets it.
+    /// Sets the next value, which is given next unless another thread takes it first.
     ///
     /// # Errors
-    /// [`Error::InvalidSequence`] for a value out of bounds; as [`next`](Self::next).
+    /// [`Error::InvalidSequence`] for a value out of bounds; those of [`next`](Self::next).
     pub fn set(&self, value: i64) -> Result<()> {
         let definition = &self.core.definition;
         if !definition.contains(value) {
@@ -69,8 +70,8 @@ impl Sequence {
         self.core.set(&self.sequences, value)
     }
 
-    /// The value that would be given next, if there is one; threads that take several at a time may have taken earlier
-    /// ones.
+    /// The value that would be given next, if there is one; threads that take several at a time may have
+    /// taken earlier ones.
     pub fn peek(&self) -> Option<i64> {
         self.core.peek()
     }
@@ -88,7 +89,7 @@ impl fmt::Debug for Sequence {
 }
 
 impl Database {
-    /// Makes a sequence.
+    /// Creates a sequence.
     ///
     /// # Errors
     /// [`Error::InvalidSequence`], [`Error::SequenceExists`]; inside a transaction [`Error::Nested`].
@@ -99,7 +100,8 @@ impl Database {
         self.add_sequence(definition)
     }
 
-    /// The sequence of this name, which is created if it is not there: the definition is for a new one, and does not change an existing one.
+    /// The sequence of this name, which is created if it does not exist: the definition is for a new one, and
+    /// does not change an existing one.
     ///
     /// ```
     /// # use heddledb::{Database, SequenceDefinition};
@@ -156,7 +158,7 @@ impl Database {
         self.in_use(SequenceCore::new(definition, State::resumed(resume)))
     }
 
-    /// Drops a sequence. Handles of it give nothing from then on.
+    /// Drops a sequence. Its handles give no values from then on.
     ///
     /// # Errors
     /// [`Error::UnknownSequence`]; inside a transaction [`Error::Nested`].
@@ -178,7 +180,7 @@ impl Database {
         Ok(())
     }
 
-    /// Returns the definitions of all sequences, by name; without those of identity columns.
+    /// Returns the definitions of all sequences, by name, except those of identity columns.
     ///
     /// # Errors
     /// Same errors as [`run`](Self::run).

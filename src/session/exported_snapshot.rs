@@ -55,7 +55,8 @@ impl Session {
     /// nothing, if it has read or written already, or if the snapshot is of another database.
     ///
     /// # Errors
-    /// As [`export_snapshot`](Self::export_snapshot); [`Error::SnapshotTooOld`](crate::Error::SnapshotTooOld).
+    /// Same errors as [`export_snapshot`](Self::export_snapshot);
+    /// [`Error::SnapshotTooOld`](crate::Error::SnapshotTooOld).
     pub fn import_snapshot(&mut self, exported: &ExportedSnapshot) -> Result<bool> {
         self.check_transaction()?;
         let is_own = std::ptr::eq(exported.snapshot.engine(), self.shared.engine());

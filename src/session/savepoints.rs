@@ -38,7 +38,7 @@ impl Session {
     /// discarded; this one is kept. Reads since then stay in the read set.
     ///
     /// # Errors
-    /// [`Error::UnknownSavepoint`]; as [`savepoint`](Self::savepoint).
+    /// [`Error::UnknownSavepoint`]; those of [`savepoint`](Self::savepoint).
     pub fn rollback_to(&mut self, savepoint: &SessionSavepoint) -> Result<()> {
         let at = self.position(savepoint)?;
         self.savepoints.truncate(at + 1);
@@ -55,7 +55,7 @@ impl Session {
     /// Discards a savepoint and all later ones; the writes since are kept.
     ///
     /// # Errors
-    /// As [`rollback_to`](Self::rollback_to).
+    /// Same errors as [`rollback_to`](Self::rollback_to).
     pub fn release(&mut self, savepoint: &SessionSavepoint) -> Result<()> {
         let at = self.position(savepoint)?;
         self.savepoints.truncate(at);

@@ -1,7 +1,7 @@
-//! Scans in a snapshot: a page of an index at a time is copied, and handed out row by row.
+//! Scans in a snapshot: a page of an index at a time is copied, and returned row by row.
 //!
-//! Between two pages nothing is pinned, so a scan holds no memory back, however long its user takes for a row; and it can go from
-//! thread to thread.
+//! Between two pages nothing is pinned, so a scan keeps no memory from being freed, however long its user
+//! takes for a row; and it can be sent from thread to thread.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -55,7 +55,7 @@ impl<T> SnapshotScan<T> {
         }
     }
 
-    /// Restricts the scan to these columns of its rows: text and byte columns that are not among them are NULL, because
+    /// Restricts the scan to these columns of its rows: all other text and byte columns are NULL, because
     /// their values are not copied.
     ///
     /// # Errors
@@ -69,11 +69,11 @@ impl<T> SnapshotScan<T> {
         Ok(self)
     }
 
-    /// Lends the next rows to `each` until it has enough, which it says by `false`; returns true if there may be more.
+    /// Lends the next rows to `each` until that returns false; returns true if there may be more rows.
     /// Cheaper than the iterator, whose rows own their memory.
     ///
     /// # Errors
-    /// The scan's, and those of `each`.
+    /// The scan's errors, and those of `each`.
     pub fn read_while<E: From<Error>>(
         &mut self,
         mut each: impl FnMut(&Row<'_>) -> std::result::Result<bool, E>,

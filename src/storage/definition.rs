@@ -1,7 +1,7 @@
 //! Definitions of tables: their columns, primary keys, indexes and constraints.
 //!
-//! A [`TableDefinition`] is what a user writes down and what the catalog keeps; [`TableDefinition::validate`] says
-//! whether it makes sense before anything is built from it.
+//! A [`TableDefinition`] is what a user writes and what the catalog stores; [`TableDefinition::validate`]
+//! checks that it makes sense before anything is built from it.
 
 mod added_columns;
 mod check_definition;
@@ -35,10 +35,10 @@ pub struct ColumnDefinition {
     pub not_null: bool,
     /// The value of the column in a row that is inserted without one.
     pub default: Value,
-    /// The table whose primary key this column refers to. It is kept as knowledge about the data (the scheduler's
-    /// domains come from it); what is enforced is a [`ForeignKey`].
+    /// The table whose primary key this column refers to. It is information about the data, from which the
+    /// scheduler derives its domains, and is not enforced: a [`ForeignKey`] is.
     pub references: Option<String>,
-    /// The domain that this column shares with others, where no reference says so.
+    /// The domain that this column shares with others, if no reference determines it.
     pub domain: Option<String>,
     /// The kind of identity, if a sequence of the column gives its values.
     pub identity: Option<Identity>,
@@ -66,11 +66,11 @@ pub struct CheckDefinition {
 /// The primary indexes that a table keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PrimaryIndex {
-    /// A hash index: the fastest way to one row; no ranges.
+    /// A hash index: the fastest access to one row; no ranges.
     Hash,
-    /// An ordered index: ranges, and points a little slower; cheap for keys that grow.
+    /// An ordered index: ranges, and slightly slower access to one row; cheap for keys that grow.
     Ordered,
-    /// Both: points as fast as with `Hash`, ranges as with `Ordered`; an insert pays for two.
+    /// Both: access to one row as fast as with `Hash`, ranges as with `Ordered`; an insert maintains two.
     #[default]
     Both,
 }
@@ -96,7 +96,7 @@ impl PrimaryIndex {
 /// A table's definition, as given to `Database::create_table`.
 ///
 /// Modifiers ([`not_null`](Self::not_null), [`default`](Self::default), [`references`](Self::references),
-/// [`domain`](Self::domain)) speak of the column that was named last, as in SQL:
+/// [`domain`](Self::domain)) apply to the column that was named last, as in SQL:
 ///
 /// ```
 /// use heddledb::{DataType, TableDefinition};
@@ -188,32 +188,32 @@ impl TableDefinition {
         self
     }
 
-    /// The column named last refuses NULL.
+    /// Makes the column named last refuse NULL.
     #[must_use]
     pub fn not_null(self) -> Self {
         self.change_last("not_null", |column| column.not_null = true)
     }
 
-    /// Sets the value that the column named last has in a row that is inserted without one.
+    /// Sets the value of the column named last in a row that is inserted without one.
     #[must_use]
     pub fn default(self, value: impl Into<Value>) -> Self {
         self.change_last("default", |column| column.default = value.into())
     }
 
-    /// The column named last refers to this table's primary key. Kept as knowledge, not enforced: see
-    /// [`foreign_key`](Self::foreign_key).
+    /// Declares that the column named last refers to this table's primary key. It is information for the
+    /// scheduler, and is not enforced: see [`foreign_key`](Self::foreign_key).
     #[must_use]
     pub fn references(self, table: impl Into<String>) -> Self {
         self.change_last("references", |column| column.references = Some(table.into()))
     }
 
-    /// Names the domain from which the column named last takes its values.
+    /// Names the domain of the values of the column named last.
     #[must_use]
     pub fn domain(self, domain: impl Into<String>) -> Self {
         self.change_last("domain", |column| column.domain = Some(domain.into()))
     }
 
-    /// The columns of the primary key, in the order in which rows are to be sorted.
+    /// The columns of the primary key, in the order by which rows are sorted.
     #[must_use]
     pub fn primary_key<'a>(mut self, columns: impl IntoIterator<Item = &'a str>) -> Self {
         self.key = self.positions(columns);
@@ -223,7 +223,7 @@ impl TableDefinition {
         self
     }
 
-    /// Chooses the primary indexes that the table keeps; [`PrimaryIndex::Both`] unless called.
+    /// Chooses the primary indexes of the table. Default: [`PrimaryIndex::Both`].
     #[must_use]
     pub fn primary_index(mut self, kind: PrimaryIndex) -> Self {
         self.primary_index = kind;
@@ -231,8 +231,8 @@ impl TableDefinition {
     }
 
     /// The columns by which rows are partitioned, under protocols that partition data: any of the
-    /// primary key's. Unless said, it is the key's first column. Rows of all tables with equal routing columns belong
-    /// to one executor: what a call touches should agree in them.
+    /// primary key's. Default: the key's first column. Rows of all tables with equal routing columns belong
+    /// to one executor: the rows that a call touches should agree in them.
     ///
     /// ```
     /// use heddledb::{DataType, TableDefinition};
@@ -275,9 +275,10 @@ impl TableDefinition {
         self
     }
 
-    /// Its rows have rules that this definition cannot express: checks, generated columns or triggers that a crate above the engine
-    /// evaluates. Writes go to the evaluator that is registered under this name ([`RowEvaluator`](crate::RowEvaluator)), and without one are
-    /// refused ([`Error::NeedsEvaluator`]), but for those whose body says that it has evaluated them
+    /// Declares that its rows have rules that this definition cannot express: checks, generated columns or
+    /// triggers that a crate above the engine evaluates. Writes are passed to the evaluator that is
+    /// registered under this name ([`RowEvaluator`](crate::RowEvaluator)), and without one are refused
+    /// ([`Error::NeedsEvaluator`]), except those of a body that declares that it has evaluated them
     /// ([`Tx::set_evaluated`](crate::Tx::set_evaluated)).
     #[must_use]
     pub fn evaluator(mut self, name: impl Into<String>) -> Self {
@@ -285,7 +286,7 @@ impl TableDefinition {
         self
     }
 
-    /// The name of the evaluator of rules of its rows that it does not express itself.
+    /// The name of the evaluator of its rows' rules, if it has one.
     pub fn needed_evaluator(&self) -> Option<&str> {
         self.evaluator.as_deref()
     }
@@ -323,7 +324,7 @@ impl TableDefinition {
     /// The position of the column of this name.
     ///
     /// # Errors
-    /// [`Error::UnknownColumn`] with the names that there are.
+    /// [`Error::UnknownColumn`] with the existing names.
     pub fn position(&self, column: &str) -> Result<usize> {
         self.columns.iter().position(|candidate| candidate.name == column).ok_or_else(|| {
             Error::UnknownColumn {

@@ -12,8 +12,8 @@
 //! - No commit section is open while definitions are published.
 //! - A session's transaction that has written commits only if all its dependencies hold at its commit.
 
-/// A change of definitions, which takes effect with the commit of the session's transaction that it is given to
-/// ([`Session::commit_publishing`](crate::Session::commit_publishing)).
+/// A change of definitions, which takes effect with the commit of the session's transaction to which it is
+/// passed ([`Session::commit_publishing`](crate::Session::commit_publishing)).
 pub trait DefinitionChange: Send + Sync {
     /// Makes the change visible, as of a commit of this epoch. Returns true if transactions that are under way may depend on
     /// what has changed, so that they have to be retried.

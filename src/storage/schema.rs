@@ -55,7 +55,7 @@ impl SchemaChange {
 /// has not stamped yet. `own`: what the transaction makes of the rows of a table; `stamp`: that of index records for them.
 ///
 /// # Errors
-/// A table has changed since the transaction began ([`Error::Conflict`]); as [`IndexBuild::finish`].
+/// A table has changed since the transaction began ([`Error::Conflict`]); those of [`IndexBuild::finish`].
 pub(crate) fn prepare(
     changes: &[SchemaChange],
     own: &dyn Fn(&TableCore) -> Vec<OwnWrite>,

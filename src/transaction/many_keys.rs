@@ -46,7 +46,7 @@ impl<'t, 'a> Tx<'t, 'a> {
     /// ```
     ///
     /// # Errors
-    /// As [`get`](Self::get); what `each` fails with.
+    /// Same errors as [`get`](Self::get); those of `each`.
     pub fn get_each<'k, T: TableHandle, K: IntoKey<'k>>(
         &self,
         table: &T,

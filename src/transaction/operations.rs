@@ -80,7 +80,7 @@ impl<'t, 'a> Tx<'t, 'a> {
     /// Raises a column to a value, unless it is as high already.
     ///
     /// # Errors
-    /// As [`add`](Self::add).
+    /// Same errors as [`add`](Self::add).
     pub fn max<'k, 'v>(
         &self,
         table: &Table,
@@ -94,7 +94,7 @@ impl<'t, 'a> Tx<'t, 'a> {
     /// Lowers a column to a value, unless it is as low already.
     ///
     /// # Errors
-    /// As [`add`](Self::add).
+    /// Same errors as [`add`](Self::add).
     pub fn min<'k, 'v>(
         &self,
         table: &Table,
@@ -108,7 +108,7 @@ impl<'t, 'a> Tx<'t, 'a> {
     /// Multiplies an integer column by a number. NULL stays NULL.
     ///
     /// # Errors
-    /// As [`add`](Self::add).
+    /// Same errors as [`add`](Self::add).
     pub fn multiply<'k, 'v>(
         &self,
         table: &Table,
@@ -122,7 +122,7 @@ impl<'t, 'a> Tx<'t, 'a> {
     /// Puts a tuple into an ordered-tuple column, unless the one there is as high in (order, payload).
     ///
     /// # Errors
-    /// As [`add`](Self::add).
+    /// Same errors as [`add`](Self::add).
     pub fn ordered_put<'k>(
         &self,
         table: &Table,
@@ -139,7 +139,7 @@ impl<'t, 'a> Tx<'t, 'a> {
     /// Inserts an entry into a top-K column: it stays if it is among the K highest in (order, payload).
     ///
     /// # Errors
-    /// As [`add`](Self::add).
+    /// Same errors as [`add`](Self::add).
     pub fn top_k_insert<'k>(
         &self,
         table: &Table,

@@ -20,7 +20,7 @@ pub trait StoredType: Sized {
     fn read(row: &Row<'_>, position: usize) -> Result<Self>;
 }
 
-/// A type of a field that says which type its column has.
+/// A type of a field that determines its column's type.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say which type its column has",
     label = "add `#[table(data_type = \"decimal(12, 2)\")]`, or the type that it is, to the field"
@@ -73,16 +73,17 @@ pub trait ColumnValue: Sized {
     fn from_value(value: ValueRef<'_>) -> Result<Self>;
 }
 
-/// The error of a value that a type of your own cannot be: [`Error::WrongRead`](crate::Error::WrongRead), with the column's name where that is known.
+/// The error of a value that is not valid for a type of your own:
+/// [`Error::WrongRead`](crate::Error::WrongRead), with the column's name where that is known.
 #[cold]
 pub fn wrong_column_value(value: ValueRef<'_>, read_as: &'static str) -> Error {
     Error::WrongRead { what: "a value".to_owned(), holds: format!("{value:?}"), read_as }
 }
 
-/// A field of a type of your own: what the derive implements [`StoredType`] by.
+/// Reads a field of a type of your own: the derive implements [`StoredType`] with it.
 ///
 /// # Errors
-/// As [`ColumnValue::from_value`].
+/// Same errors as [`ColumnValue::from_value`].
 #[doc(hidden)]
 #[inline]
 pub fn read_column_value<T: ColumnValue>(row: &Row<'_>, position: usize) -> Result<T> {

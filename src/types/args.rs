@@ -1,4 +1,4 @@
-//! The arguments of a call, and the macros that make keys, rows and arguments of Rust values.
+//! The arguments of a call, and the macros that make keys, rows and arguments from Rust values.
 
 use std::ops::Deref;
 
@@ -83,7 +83,7 @@ macro_rules! args {
 pub struct Args(SmallVec<[Value; 8]>);
 
 impl Args {
-    /// Takes all arguments away, and keeps their memory.
+    /// Removes all arguments, and keeps their memory.
     #[inline]
     pub fn clear(&mut self) {
         self.0.clear();
@@ -100,8 +100,8 @@ impl Args {
         self.0.into_vec()
     }
 
-    /// Makes these integers the arguments, in the memory of those that are there: where they are as many integers, a
-    /// number is copied for each, and nothing else is done.
+    /// Replaces the arguments by these integers, in their memory: if as many integers are there, each number
+    /// is copied, and nothing else is done.
     #[inline]
     pub fn set_integers(&mut self, integers: &[i64]) {
         let there = self.0.as_mut_slice();
@@ -154,7 +154,8 @@ impl Args {
         }
     }
 
-    /// The floating point number at this position; an integer that is one is accepted, as in a column.
+    /// The floating point number at this position; an integer that it can represent exactly is accepted, as
+    /// in a column.
     pub fn float(&self, position: usize) -> Result<f64> {
         match self.get(position)? {
             Value::Float(value) => Ok(*value),

@@ -56,8 +56,8 @@ pub enum DataType {
     },
 }
 
-/// The columns of an entry of an ordered tuple or of a top-K set: columns that order it, and columns that it carries.
-/// The payload decides between entries of equal order.
+/// The columns of an entry of an ordered tuple or of a top-K set: columns that order it, and columns that it
+/// carries. The payload decides between entries of equal order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TupleType {
     order: Vec<DataType>,
@@ -68,7 +68,7 @@ pub struct TupleType {
 const TOP_K_LIMIT_MAX: u32 = 1 << 20;
 
 impl TupleType {
-    /// An entry type: one order column at least, and scalar types only.
+    /// An entry type: at least one order column, and scalar types only.
     pub fn new(order: Vec<DataType>, payload: Vec<DataType>) -> Result<TupleType> {
         let tuple_type = TupleType { order, payload };
         tuple_type.validate()?;
@@ -100,7 +100,7 @@ impl TupleType {
 }
 
 impl DataType {
-    /// Returns true if a value of this type is one value, and so may be in a key or in a tuple.
+    /// Returns true if a value of this type is scalar, so that it may be in a key or in a tuple.
     pub fn is_scalar(&self) -> bool {
         !matches!(self, DataType::OrderedTuple(_) | DataType::TopK { .. })
     }

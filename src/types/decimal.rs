@@ -72,7 +72,7 @@ impl Decimal {
         digits.map_or(1, |digits| (digits + 1) as u8)
     }
 
-    /// Converts the number to `scale` digits behind the point; an error if there is no such number.
+    /// Converts the number to `scale` digits behind the point; fails if there is no such number.
     pub fn rescale(self, scale: u8) -> Result<Decimal> {
         match scale.cmp(&self.scale) {
             Ordering::Equal => Ok(self),

@@ -4,7 +4,8 @@ use smallvec::SmallVec;
 
 use crate::types::{Date, Decimal, Timestamp, Uuid, Value, ValueRef};
 
-/// A key, or its first columns: `7` where it has one column, `(7, "a")`, `key![7, "a"]`, or values in a slice or vector.
+/// A key, or its first columns: `7` if it has one column, `(7, "a")`, `key![7, "a"]`, or values in a slice or
+/// vector.
 ///
 /// ```
 /// # use heddledb::{DataType, Database, Durability, Options, TableDefinition, key, row};

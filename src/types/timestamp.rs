@@ -40,7 +40,7 @@ impl Timestamp {
         Err(out_of_range(&format!("microsecond {microseconds} since 1970-01-01T00:00:00Z")))
     }
 
-    /// The microsecond that it is now, by the system's clock.
+    /// The present time by the system's clock, in microseconds.
     ///
     /// ```
     /// use heddledb::Timestamp;

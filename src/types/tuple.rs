@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::types::key::{EncodedKey, decode_component, encode_component};
 use crate::types::{DataType, TupleType, Value, ValueRef, assignment};
 
-/// One entry of order and payload columns: what an ordered put puts, and what a top-K set keeps.
+/// One entry of order and payload columns: the operand of an ordered put, and an entry of a top-K set.
 ///
 /// ```
 /// use heddledb::{DataType, OrderedTuple, TupleType, Value, row};

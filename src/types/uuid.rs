@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use crate::error::{Error, Result};
 
-/// A universally unique identifier (RFC 9562); which version it is does not matter here.
+/// A universally unique identifier (RFC 9562) of any version.
 ///
 /// ```
 /// use heddledb::Uuid;

@@ -12,7 +12,7 @@ use crate::types::{OrderedTuple, TopK};
 
 /// A value of any type, with borrowed text and bytes.
 ///
-/// Methods that take values take this type, and `key!` and `row!` make it of what they are given.
+/// Methods that take values take this type, and `key!` and `row!` convert their arguments to it.
 ///
 /// ```
 /// use heddledb::{ValueRef, row};

@@ -32,12 +32,13 @@ impl CheckDefinition {
 }
 
 impl TableDefinition {
-    /// Adds a check: no row for which the condition is false may be inserted, and none may change to one. NULL passes.
+    /// Adds a check: a row for which the condition is false can be neither inserted nor the result of an
+    /// update. NULL passes.
     ///
-    /// Conditions are made of columns and constants with `=`, `<>`, `<`, `<=`, `>`, `>=`, `+`, `-`, `*`, `/`, `%`, `AND`, `OR`,
-    /// `NOT`, `IS NULL`, `IN`, `BETWEEN`, `LIKE` and `length(…)`, as in SQL. Values of a column that are compared with
-    /// constants only (`stock >= 0`) are its bounds: operations keep to them exactly under every protocol, also while the
-    /// column is split.
+    /// Conditions consist of columns and constants with `=`, `<>`, `<`, `<=`, `>`, `>=`, `+`, `-`, `*`, `/`,
+    /// `%`, `AND`, `OR`, `NOT`, `IS NULL`, `IN`, `BETWEEN`, `LIKE` and `length(…)`, as in SQL. Values of a
+    /// column that are compared with constants only (`stock >= 0`) are its bounds: operations respect them
+    /// exactly under every protocol, also while the column is split.
     ///
     /// ```
     /// use heddledb::{DataType, Database, Durability, Error, Options, TableDefinition, key, row};

@@ -9,22 +9,22 @@ use crate::error::{Error, Result};
 /// The treatment of the rows that refer to a row which is deleted, or whose referenced columns change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReferentialAction {
-    /// It is refused, unless they are gone too at the end of the access; of a deferred foreign key, at the end of the
-    /// transaction.
+    /// It is refused, unless the referring rows are gone at the end of the access; for a deferred foreign
+    /// key, at the end of the transaction.
     #[default]
     NoAction,
     /// It is refused at once.
     Restrict,
-    /// The referring rows are deleted with it, or changed like it.
+    /// The referring rows are deleted with it, or changed accordingly.
     Cascade,
-    /// Their columns become NULL.
+    /// The referring columns become NULL.
     SetNull,
-    /// Their columns get their defaults.
+    /// The referring columns are set to their defaults.
     SetDefault,
 }
 
 impl ReferentialAction {
-    /// Every action.
+    /// All actions.
     pub const ALL: &'static [ReferentialAction] = &[
         ReferentialAction::NoAction,
         ReferentialAction::Restrict,
@@ -98,8 +98,8 @@ fn owned<'a>(columns: impl IntoIterator<Item = &'a str>) -> Vec<String> {
 }
 
 impl ForeignKey {
-    /// Columns that refer to the primary key of a table, in the order of its columns. Changes that would break it are
-    /// refused.
+    /// Creates a foreign key of these columns to the primary key of a table, in the order of its columns.
+    /// Changes that would break it are refused.
     pub fn new<'a>(
         name: impl Into<String>,
         columns: impl IntoIterator<Item = &'a str>,
@@ -130,8 +130,9 @@ impl ForeignKey {
         self
     }
 
-    /// Chooses the action when the referenced columns of a row change. Where the referring columns are in their table's
-    /// primary key, the referring rows get new keys, and those that refer to them follow by their own foreign keys.
+    /// Chooses the action when the referenced columns of a row change. If the referring columns are in their
+    /// table's primary key, the referring rows get new keys, and those that refer to them follow by their own
+    /// foreign keys.
     #[must_use]
     pub fn on_update(mut self, action: ReferentialAction) -> ForeignKey {
         self.on_update = action;
@@ -209,7 +210,8 @@ pub(crate) enum KeyIndex {
 }
 
 impl TableDefinition {
-    /// Adds a foreign key. The table gets an index of its columns, called as the foreign key is, unless it has one.
+    /// Adds a foreign key. The table gets an index of its columns, of the same name as the foreign key,
+    /// unless it has one.
     #[must_use]
     pub fn foreign_key(mut self, foreign_key: ForeignKey) -> Self {
         self.foreign_keys.push(foreign_key);

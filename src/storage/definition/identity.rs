@@ -1,4 +1,4 @@
-//! Identity columns of a definition: the column whose value a sequence gives where an insert does not.
+//! Identity columns of a definition: the column whose value a sequence gives if an insert does not.
 //!
 //! Invariants: a table has at most one. It holds integers, refuses NULL and has no default. Its sequence belongs to it: it is
 //! created and dropped with the column's identity, and stays when the table is renamed, changed or truncated.
@@ -7,13 +7,13 @@ use super::TableDefinition;
 use crate::error::{Error, Result};
 use crate::types::DataType;
 
-/// The kind of an identity column: whether an insert may give its value.
+/// The kind of an identity column: it decides if an insert may give its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Identity {
-    /// An insert may give the value; the sequence gives it where the insert has NULL. Values that inserts give do not
-    /// advance the sequence.
+    /// An insert may give the value; the sequence gives it if the insert has NULL there. Values that inserts
+    /// give do not advance the sequence.
     ByDefault,
-    /// Only by `Tx::insert_overriding`. No update changes it.
+    /// Only `Tx::insert_overriding` may give the value. No update changes it.
     Always,
 }
 
@@ -36,9 +36,9 @@ pub(crate) struct IdentityColumn {
 }
 
 impl TableDefinition {
-    /// The column named last, an integer, gets its value from a sequence that belongs to it where an insert does not give it:
-    /// 1, 2, 3 and so on, in the order of the inserts, each once; values of transactions that fail are skipped.
-    /// `Database::identity` gives the sequence.
+    /// Makes the column named last, an integer, an identity column: if an insert does not give its value, a
+    /// sequence that belongs to the column does: 1, 2, 3 and so on, in the order of the inserts, each once;
+    /// values of transactions that fail are skipped. `Database::identity` returns the sequence.
     ///
     /// ```
     /// use heddledb::{DataType, Database, Identity, TableDefinition, row};

@@ -186,7 +186,8 @@ impl Connection {
     /// ```
     ///
     /// # Errors
-    /// As [`prepare`](Self::prepare); 0A000 for statements other than SELECT, VALUES, INSERT, UPDATE, DELETE and MERGE.
+    /// Same errors as [`prepare`](Self::prepare); 0A000 for statements other than SELECT,
+    /// VALUES, INSERT, UPDATE, DELETE and MERGE.
     pub fn prepared(&mut self, text: &str) -> Result<PreparedStatement> {
         let _entered = self.enter_statement();
         let prepared = crate::stack::for_text(text.len(), || self.prepare_text(text, Vec::new()));
