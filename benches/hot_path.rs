@@ -1,4 +1,4 @@
-//! What an operation of the hot path costs in instructions: figures that do not depend on the clock or on the load.
+//! The cost of hot-path operations in instructions: figures that do not depend on the clock or on the load.
 //!
 //! `cargo bench --bench hot_path` runs this program under `valgrind --tool=callgrind`, once with N and once with 2N
 //! repetitions of each operation, and prints the difference for one operation. So starting up, filling tables and
@@ -7,9 +7,9 @@
 //! operation (checksum, write) is not in the figures, the append to the worker context's buffer is. Waiting for
 //! durability is left out, too: logged operations run with `Durability::Async`, on a simulated disk in memory.
 //!
-//! Where valgrind is not installed it says so, and succeeds. `cargo bench --bench hot_path -- WORD` measures only what
-//! has the word in its name. `cargo bench --bench hot_path -- budget [WORD]` prints where the instructions go, as the table
-//! of `docs/instructions.md`.
+//! Without valgrind the program says so, and succeeds. `cargo bench --bench hot_path -- WORD` measures only
+//! the operations with the word in their names. `cargo bench --bench hot_path -- budget [WORD]` prints where
+//! the instructions go, as the table of `docs/instructions.md`.
 
 #[path = "support/budget.rs"]
 mod budget;
@@ -105,8 +105,8 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// What one operation costs: by the repetitions from the first to the second thousand or by those to the third, whichever is
-/// less, because a buffer that doubles among them is in one of the two only.
+/// Instructions of one operation: by the repetitions from the first to the second thousand or by those to the
+/// third, whichever is less, because a buffer that doubles among them is in one of the two only.
 fn per_operation(number: usize, logged: &str) -> std::result::Result<f64, String> {
     let counts = (1..=3)
         .map(|times| count(number, logged, times * REPETITIONS).map(|count| count as f64))
@@ -166,7 +166,7 @@ fn count(number: usize, logged: &str, repetitions: u64) -> std::result::Result<u
     count_into("/dev/null", number, logged, repetitions)
 }
 
-/// As [`count`]; callgrind writes into this file what it has counted line by line.
+/// Counts as [`count`] does; callgrind writes its counts, line by line, into this file.
 fn count_into(file: &str, number: usize, logged: &str, repetitions: u64) -> std::result::Result<u64, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let output = Command::new("valgrind")
@@ -191,7 +191,7 @@ fn measured_region(body: &mut dyn FnMut(u64), repetitions: u64) {
     body(std::hint::black_box(repetitions));
 }
 
-/// What is measured runs here, under callgrind.
+/// Runs the measured operation, under callgrind.
 fn run(operation: usize, logged: bool, repetitions: u64) -> ExitCode {
     let Some((name, protocol, operation)) = OPERATIONS.get(operation) else {
         eprintln!("there is no such operation");
@@ -417,7 +417,7 @@ struct DebitCredit {
     number: i64,
 }
 
-/// The same by a struct of arguments.
+/// Debit-credit whose arguments are a struct.
 fn typed_debit_credit(bank: Bank, measure: Measure<'_>) {
     let amount = bank.accounts.column("amount").expect("a column of the table");
     let account = Action::commute(&bank.accounts)

@@ -1,12 +1,14 @@
-//! Which row layout and which prefetching: three ways from a key to a row, in models that use the standard library
-//! only, so that the decision can be checked again on any machine, whatever the engine became since.
+//! A comparison of row layouts and of prefetching: three ways from a key to a row, in models that use the
+//! standard library only, so that the decision can be checked again on any machine, however the engine has
+//! changed since.
 //!
-//! What is measured: calls of four keys each, drawn at random. A call reads of each record the record word, the first
-//! column, the last column, and the word again. The accesses of the bodies depend on each other, since the
-//! instructions of a real body between two accesses fill the processor's window. All variants of one size exist
-//! together and take turns, with fresh keys in each round. A turn is timed in parts, each shorter than a time slice;
-//! the figures are medians over all parts of all rounds (so neither a cold start nor a busy machine decides), in
-//! nanoseconds per key. The decision is in `docs/decisions/2026-11-21-row-layout-and-prefetching.md`.
+//! The measured calls have four keys each, drawn at random. A call reads of each record the record word, the
+//! first column, the last column, and the word again. The accesses of the bodies depend on each other, since
+//! the instructions of a real body between two accesses fill the processor's window. All variants of one size
+//! exist together and take turns, with fresh keys in each round. A turn is timed in parts, each shorter than
+//! a time slice; the figures are medians over all parts of all rounds (so neither a cold start nor a busy
+//! machine decides), in nanoseconds per key. The decision is in
+//! `docs/decisions/2026-11-21-row-layout-and-prefetching.md`.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -134,7 +136,7 @@ trait Layout {
     fn row(&self, key: usize, place: usize) -> usize;
     fn rows(&self) -> &Slab;
     fn columns(&self) -> usize;
-    /// Where the columns begin, counted from the row's word.
+    /// Position of the first column, counted from the row's word.
     const HEAD_WORDS: usize;
 }
 
@@ -325,7 +327,8 @@ fn prefetch_row<const PREFETCH: usize, L: Layout + ?Sized>(layout: &L, row: usiz
     }
 }
 
-/// What a body does with a row: the word, columns, the word again. Answers something that depends on all of it.
+/// The accesses of a body to a row: the word, columns, the word again. Returns something that depends on all
+/// of them.
 #[inline(always)]
 fn read_row<const WHOLE: bool, L: Layout>(layout: &L, row: usize) -> usize {
     let rows = layout.rows();

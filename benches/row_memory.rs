@@ -1,4 +1,4 @@
-//! What a row takes of memory: resident bytes for each of two million rows, and what the engine says of them.
+//! The memory of a row: resident bytes for each of two million rows, and the engine's own figures.
 //!
 //! `cargo bench --bench row_memory [ROWS]` fills a table in a process of its own for each line, and prints by how much the
 //! resident set has grown, divided by the rows; then what [`Table::memory`](heddledb::Table::memory) counts for rows and indexes; and
@@ -26,7 +26,7 @@ const STRIDE: u64 = 1_000_000_007;
 /// Accounts of a branch, as in the workload `debit-credit`.
 const ACCOUNTS: i64 = 100_000;
 
-/// What rows hold.
+/// The content of rows.
 #[derive(Clone, Copy)]
 enum Rows {
     /// An 8-byte key and an integer.

@@ -1,5 +1,5 @@
-//! What it costs to place a call: the references of a TPC-C new order, collected from its footprint, and the decision of
-//! each of the sixteen policies.
+//! The cost of placing a call: the references of a TPC-C new order, collected from its footprint, and the
+//! decision of each of the sixteen policies.
 //!
 //! `cargo bench --bench schedule`. History and State are filled by real calls first, which conflict. Measured are groups of
 //! 64 different orders, so that reading the clock costs next to nothing; reported are the median group and the mean, per order.
@@ -41,7 +41,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// What placing costs; times in nanoseconds, median and mean.
+/// The cost of placing a call; times in nanoseconds, median and mean.
 struct Cost {
     references: usize,
     known: u64,

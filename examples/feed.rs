@@ -18,7 +18,7 @@ struct Product {
     price: i64,
 }
 
-/// Which products have a word in their name.
+/// The products that have a word in their name.
 #[derive(Debug, Default)]
 struct Search {
     names: HashMap<i64, String>,

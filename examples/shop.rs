@@ -29,7 +29,7 @@ struct Order {
     placed: Timestamp,
 }
 
-/// What can go wrong here: the engine's errors become one of it by `?`.
+/// The errors of this program: the engine's become one of them by `?`.
 #[derive(Debug, thiserror::Error)]
 enum ShopError {
     #[error("there is no item {0}")]

@@ -1,4 +1,5 @@
-//! Where the instructions of an operation go: what callgrind has counted, line by line, summed by part of the engine.
+//! The distribution of an operation's instructions: callgrind's counts, line by line, summed by part of the
+//! engine.
 //!
 //! A line of the engine counts for the part that its file belongs to, also where the compiler has inlined it elsewhere. A
 //! line of the standard library or of another crate counts for the file of the function that it was inlined into, because
@@ -43,13 +44,13 @@ pub const PARTS: [(&str, &[&str]); 11] = [
 
 const CROSSBEAM: &str = "crossbeam-epoch";
 
-/// What belongs to none of the parts.
+/// The name for instructions that belong to none of the parts.
 pub const LIBRARY: &str = "library";
 
 /// Instructions of each part, in the order of [`PARTS`], and of the library at the end.
 pub type Budget = [u64; PARTS.len() + 1];
 
-/// What callgrind has counted.
+/// Callgrind's counts.
 #[derive(Debug, Default)]
 pub struct Profile {
     /// Instructions.

@@ -1,7 +1,9 @@
-//! What the fuzz targets share: a fuzzer's input is put where a decoder reads it, with checksums that are right, and the
-//! database is opened. Opening must end in a database or in an error, and a database must be one that can be looked at.
+//! Functions that the fuzz targets share: a fuzzer's input is put where a decoder reads it, with checksums
+//! that are right, and the database is opened. Opening must end in a database or in an error, and a database
+//! must be one that can be looked at.
 //!
-//! The corpus is the engine's own, `tests/corpus/`; what a fuzzer finds goes there, and the engine's tests run it.
+//! The corpus is the engine's own, `tests/corpus/`; inputs that a fuzzer finds are added there, and the
+//! engine's tests run them.
 
 #[path = "../../tests/support/forge.rs"]
 mod forge;

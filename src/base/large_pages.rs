@@ -1,8 +1,9 @@
 //! Asking the system for memory in large pages, and giving pages back.
 //!
-//! Where a program touches fresh memory of hundreds of megabytes, the system's work for each page of 4 KiB, and later the
-//! processor's walks through its tables, cost more than what the program does with the memory. Large pages (Linux: transparent huge
-//! pages of 2 MiB) are five hundred times fewer. It is a hint: where the system has none, or none left, everything stays as it was.
+//! When a program touches fresh memory of hundreds of megabytes, the system's work for each page of 4 KiB,
+//! and later the processor's walks through its tables, cost more than what the program does with the memory.
+//! Large pages (Linux: transparent huge pages of 2 MiB) are five hundred times fewer. It is a hint: where the
+//! system has none, or none left, everything stays as it was.
 
 use std::ptr::NonNull;
 

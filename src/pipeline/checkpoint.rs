@@ -2,8 +2,8 @@
 //!
 //! `heddle-checkpoint-0` decides and leads; the others help it to copy. They take no part in anything else: no thread
 //! waits for them except one that requests a checkpoint explicitly, and a committing thread shares no lock with them.
-//! What is copied is argued in `storage::fuzzy_scan`, what is written in `durability::checkpoint`, what recovery makes of it
-//! in `storage::restore`.
+//! The copying is argued in `storage::fuzzy_scan`, the files in `durability::checkpoint`, and recovery from
+//! them in `storage::restore`.
 //!
 //! Invariants, in this order:
 //! 1. The first epoch is asked for before anything is copied: everything before it is durable, so installed.
@@ -12,7 +12,8 @@
 //!    durable, or the lack of what was deleted and not durable, would come true after a power loss.
 //! 4. When the manifest is durable, and not before, the log before the first epoch is removed, and older checkpoints.
 //!
-//! Where a follower is there, it does what 2. says, of its own copy (`elsewhere`); 3. and 4. stay the database's.
+//! If there is a follower, it does step 2 with its own copy (`elsewhere`); the database still does steps 3
+//! and 4.
 //!
 //! Whatever fails before that leaves the older checkpoint and its log as they were; it is reported, and tried again later.
 

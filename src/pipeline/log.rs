@@ -1,11 +1,11 @@
 //! The log stage: closes an epoch, seals it, writes its redo as one group, and says that it is durable.
 //!
-//! Where a thread waits for results, a group closes as soon as the log is idle and anything was appended. While one thread
-//! syncs it, if that takes long, a second one closes, writes and syncs the next, and whatever arrives while both are
-//! synced makes up the one after; results are released in the order of epochs
-//! ([`GroupsInFlight`](crate::durability::groups_in_flight)). Where no thread waits (`Async`), or a time is given
-//! (`LogOptions::group_milliseconds`), a group closes when its time, counted from its first record, is over, or its
-//! number is full.
+//! If a thread waits for results, a group closes as soon as the log is idle and anything was appended. While
+//! one thread syncs it, if that takes long, a second one closes, writes and syncs the next, and whatever
+//! arrives while both are synced makes up the one after; results are released in the order of epochs
+//! ([`GroupsInFlight`](crate::durability::groups_in_flight)). Where no thread waits (`Async`), or a time is
+//! given (`LogOptions::group_milliseconds`), a group closes when its time, counted from its first record, is
+//! over, or its number is full.
 //!
 //! Usually all that is this stage's own thread's. Where execution, log and output share a thread ([`OwnLog`]), the worker
 //! makes the same steps when its queue is empty, or the group is full or old enough; it never waits for room on a full

@@ -4,8 +4,8 @@
 //! referencing column represents its last one, and the others are the columns of its own table that share their
 //! domains: `c_d_id` references `district`, whose key is (`d_w_id`, `d_id`), and `c_w_id` shares the domain of `d_w_id`;
 //! so a customer's district is named by both, as the district itself is. A column may also be given a domain by name.
-//! What is declared nowhere names itself: the last column of a key names the row, with the columns before it, and a
-//! column outside of the key its own values.
+//! A column without any declaration names itself: the last column of a key names the row, with the columns
+//! before it, and a column outside of the key its own values.
 
 use std::sync::Arc;
 

@@ -1,12 +1,12 @@
 //! The hot-key cache: the references with the most aborts, in a table small enough to stay in the processor's cache.
 //!
-//! Where the reference with the most aborts decides, hardly any of a call's references needs to be looked for in the large
-//! tables: a reference outside the cache has fewer aborts than those in it. So a decision asks the cache first, and
-//! only where they cannot say, because what they know of the call is not clearly more than what they leave out, it looks at
-//! everything.
+//! If the reference with the most aborts decides, hardly any of a call's references needs to be looked for in
+//! the large tables: a reference outside the cache has fewer aborts than those in it. Therefore a
+//! decision asks the cache first. Only if the cache cannot decide, because the counts that it knows of the call are
+//! not clearly more than those that it omits, the decision examines all references.
 //!
-//! Invariants: where the cache decides, the State would have decided the same. There are two
-//! tables: one is read while the other is rebuilt from a History; then they change places. All accesses are relaxed: a
+//! Invariants: if the cache decides, the State would have decided the same. There are two
+//! tables: one is read while the other is rebuilt from a History; then they are swapped. All accesses are relaxed: a
 //! decision that meets a table in the making is one of chance, and no other memory hangs on it.
 
 use smallvec::SmallVec;

@@ -2,17 +2,17 @@
 //!
 //! Both are ordinary transactions under the protocol in force, which hold something only while they run.
 //!
-//! - An access runs the caller's closure on what is there now, with the session's earlier writes brought in. It
-//!   commits nothing: what it has written is kept in the session. What it has read is noted by key and stamp.
-//! - The commit brings all writes in, finds everything that was read again, compares the stamps, reads the ranges
+//! - An access runs the caller's closure on the present state, with the session's earlier writes applied. It commits
+//!   nothing: its writes are kept in the session, and its reads are recorded by key and stamp.
+//! - The commit applies all writes, finds everything that was read again, compares the stamps, reads the ranges
 //!   again, and commits.
 //!
-//! What a session sees is of one state. An access that meets something that may be newer than what was read before
-//! looks at all of that again, in the same attempt, so that the attempt's own validation covers both (the snapshot
-//! extension of LSA, Riegel, Felber and Fetzer, DISC 2006; epochs take the place of its clock). What has a stamp of an
-//! epoch that was sealed before the last such look was so then, too.
+//! All reads of a session's transaction are of one state. An access that meets something that may be newer than the
+//! earlier reads validates all of them again, in the same attempt, so that the attempt's own validation covers both
+//! (the snapshot extension of LSA, Riegel, Felber and Fetzer, DISC 2006; epochs replace its clock). A row with the
+//! stamp of an epoch that was sealed before the last such validation had the same state then.
 //!
-//! Invariant: what an attempt finds is kept aside in [`Fresh`] until the engine says that the attempt was valid.
+//! Invariant: the reads of an attempt are kept in [`Fresh`] until the engine reports that the attempt was valid.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

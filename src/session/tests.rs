@@ -1,4 +1,4 @@
-//! What one transaction may write at most, and what happens beyond.
+//! Tests of the limit on one transaction's writes, and of what happens beyond it.
 
 use crate::{
     DataType, Database, Durability, Error, Options, Range, Result, Session, Table, TableDefinition, Value,

@@ -6,8 +6,8 @@
 //! └────────────┴───────────┴───────────┴───────────┴────────────────────┴────────────────────────────┘
 //! ```
 //!
-//! Where the row's columns are the key as it is encoded (see [`RowLayout`]), it lies there, behind the row's first word, and nothing
-//! lies between head and row. The highest bit of the key's length says so.
+//! If the row's columns are the key as it is encoded (see [`RowLayout`]), the key is there, behind the row's
+//! first word, and nothing lies between head and row. The highest bit of the key's length says so.
 //!
 //! Invariants: a record never moves, its key never changes (its words in the row are never stored again), and its row is read and written as atomic
 //! words only, so that a reader that races with an install copies garbage at worst (which the record word then

@@ -14,9 +14,10 @@
 //! 4. no walk over tables that began before is under way: a checkpoint that met half of it could not be brought up to date
 //!    by the log.
 //!
-//! What it contained is freed when every thread has unpinned that was pinned when it was made empty: a handle of a dropped
-//! table may be walked over to count its memory, and finds all or nothing. Each condition lasts once it is met: epochs only rise, and
-//! the next split phase finds the records that it splits through the schema in force.
+//! Its content is freed when every thread has unpinned that was pinned when it was emptied: a handle of a
+//! dropped table may be walked over to count its memory, and finds all or nothing. Each condition lasts once
+//! it is met: epochs only rise, and the next split phase finds the records that it splits through the schema
+//! in force.
 //!
 //! # Concurrency
 //! Commits add tables behind the closed gate. One thread frees them. Its lock is held for some instructions at a time.

@@ -1,4 +1,5 @@
-//! What a statement that writes very many rows takes of memory and of instructions, beside what its rows take afterwards.
+//! The memory and instructions of a statement that writes very many rows, beside the memory of its rows
+//! afterwards.
 //!
 //! `cargo bench -p heddle-sql --bench bulk_writes [ROWS]` runs each statement on a database in memory in a process of its own, on rows
 //! of 100 bytes, and prints by how much the resident set was larger at its peak than before, and by how much it stays

@@ -1,4 +1,4 @@
-//! What a statement of the hot path costs in instructions, beside the Rust closure that does the same.
+//! The cost of hot-path statements in instructions, beside the Rust closures that do the same.
 //!
 //! `cargo bench -p heddle-sql --bench hot_path` runs this program under `valgrind --tool=callgrind`, once with N and once
 //! with 2N repetitions of each operation, and prints the difference for one operation, as the engine's own `hot_path`
@@ -7,7 +7,8 @@
 //!
 //! Calls of functions are measured beside the procedures that do the same (`support/calls.rs`).
 //!
-//! Where valgrind is not installed it says so, and succeeds. `-- WORD` measures only what has the word in its name.
+//! Without valgrind the program says so, and succeeds. `-- WORD` measures only the operations with the word
+//! in their names.
 
 #[path = "support/calls.rs"]
 mod calls;
@@ -27,7 +28,7 @@ const PROTOCOLS: [&str; 3] = ["serial", "optimistic", "locking"];
 /// Rows of the table.
 const ROWS: i64 = 10_000;
 
-/// What is measured, of a database under the protocol that is measured.
+/// A measured operation, on a database under the measured protocol.
 enum Operation {
     /// A statement of the bank.
     Statement(fn(&mut Bank, i64)),
@@ -133,7 +134,7 @@ fn measured_region(body: &mut dyn FnMut(u64), repetitions: u64) {
     body(std::hint::black_box(repetitions));
 }
 
-/// What is measured runs here, under callgrind.
+/// Runs the measured operation, under callgrind.
 fn run(operation: usize, protocol: &str, repetitions: u64) -> ExitCode {
     let Some((name, operation)) = OPERATIONS.get(operation) else {
         eprintln!("there is no such operation");

@@ -1,4 +1,4 @@
-//! What reports cost beside PostgreSQL 15, on the same rows: time and processor time, query by query.
+//! The cost of reports beside PostgreSQL 15, on the same rows: time and processor time, query by query.
 //!
 //! `cargo bench -p heddle-sql --bench reports` loads a table of a million rows, two that it joins, and the tables of
 //! CH-benCHmark (two warehouses) into a database in this process and into a PostgreSQL 15 that it starts (default
@@ -31,7 +31,7 @@ use report_queries::{QUERIES, TABLES};
 type Failure = Box<dyn std::error::Error>;
 type Rows = Vec<Vec<Option<String>>>;
 
-/// How often each side runs a query.
+/// Runs of a query on each side.
 const ROUNDS: u32 = 3;
 /// Warehouses of CH-benCHmark's tables, unless the environment says another number.
 const WAREHOUSES: u64 = 2;
@@ -192,7 +192,7 @@ fn measure(
     Ok(times)
 }
 
-/// The same tables in PostgreSQL.
+/// Creates and fills the same tables in PostgreSQL.
 fn load_postgres(
     oracle: &Oracle,
     ours: &mut Connection,

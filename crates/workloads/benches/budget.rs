@@ -1,4 +1,5 @@
-//! Where the instructions and cache misses of the workloads' transactions go, one at a time and in groups.
+//! The distribution of the instructions and cache misses of the workloads' transactions, one at a time and in
+//! groups.
 //!
 //! `cargo bench -p heddle-workloads --bench budget [-- WORD]` runs this program under `valgrind --tool=callgrind` with a simulated
 //! cache, once with N and once with 2N calls of each workload, and prints the difference for one call, as a table of
@@ -6,7 +7,7 @@
 //! under `optimistic`, in memory, and only inside of `measured_region`, which the option
 //! `--toggle-collect` names; making the calls' arguments is not in it.
 //!
-//! Where valgrind is not installed it says so, and succeeds.
+//! Without valgrind the program says so, and succeeds.
 
 #[path = "../../../benches/support/budget.rs"]
 mod budget;
@@ -45,7 +46,7 @@ fn workload(name: &str) -> Option<Box<dyn Workload>> {
 
 const WORKLOADS: [&str; 6] = ["incr1", "ycsb", "debit-credit", "tatp", "smallbank", "tpcc"];
 
-/// Whether each call is a group of its own.
+/// The measured modes: their names, and the calls of a group.
 const MODES: [(&str, usize); 2] = [("one at a time", 1), ("in groups", GROUP)];
 
 /// No key is hot.
@@ -124,7 +125,7 @@ fn profile(name: &str, group: usize, calls: usize) -> Result<Profile, String> {
     budget::sum_up(&std::fs::read_to_string(file.path()).map_err(|error| error.to_string())?)
 }
 
-/// What is measured runs here, under callgrind.
+/// Runs the measured calls, under callgrind.
 fn run(workload: &dyn Workload, group: usize, calls: usize) -> heddle_workloads::Result<()> {
     let options =
         Options::default().protocol(ProtocolKind::Optimistic).durability(Durability::None).workers(1);

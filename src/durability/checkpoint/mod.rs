@@ -7,9 +7,10 @@
 //! elsewhere/00…7f-00000003-0003.part    parts in other directories have the database's UUID in front
 //! ```
 //!
-//! How one is made, by threads that are none of this folder's business: [`NewCheckpoint::begin`], each thread's
-//! [`PartWriter`]s, and, when the log is durable through everything that was copied, [`NewCheckpoint::finish`], which
-//! writes the manifest. How one is read: [`Checkpoints::newest_first`], [`load()`].
+//! A checkpoint is written by threads of the pipeline: [`NewCheckpoint::begin`], each thread's
+//! [`PartWriter`]s, and, when the log is durable through everything that was copied,
+//! [`NewCheckpoint::finish`], which writes the manifest. It is read by [`Checkpoints::newest_first`],
+//! [`load()`].
 //!
 //! Invariants:
 //! - A checkpoint is there when its manifest is, under its final name; by then all its parts are durable. Files without

@@ -1,4 +1,4 @@
-//! What the threads agree on; that the whole comes to the same as one thread's replay, the tests of recovery show.
+//! Tests of the threads' agreement; the tests of recovery show that the whole equals one thread's replay.
 
 use std::sync::atomic::AtomicUsize;
 

@@ -1,4 +1,4 @@
-//! What may be opened, and what is refused and left alone.
+//! Tests of the directories that may be opened, and of those that are refused and left unchanged.
 
 use super::*;
 use crate::testing::{Disk, Fault, File, Operation};

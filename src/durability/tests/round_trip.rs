@@ -1,4 +1,5 @@
-//! What is appended is read again, over any cutting into blocks and segments and any number of restarts.
+//! Tests that everything appended is read again, over any division into blocks and segments and any number of
+//! restarts.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! What a power loss leaves of the last group: it is cut, said to be cut, and never met again.
+//! Tests that the remains of the last group after a power loss are cut, reported, and never read again.
 
 use super::*;
 

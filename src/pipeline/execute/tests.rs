@@ -1,4 +1,5 @@
-//! What calls leave behind in the tables, and what they hold while they wait: seen from inside.
+//! Tests of the state that calls leave in the tables, and of what they hold while they wait: seen from
+//! inside.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

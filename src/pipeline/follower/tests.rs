@@ -1,4 +1,4 @@
-//! What waits for a timeout, which is short in the engine's own tests.
+//! Tests that wait for a timeout, which is short in the engine's own tests.
 
 use std::path::Path;
 use std::sync::Arc;

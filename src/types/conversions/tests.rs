@@ -1,4 +1,5 @@
-//! What goes in as a Rust type comes out as it, and what does not fit is refused.
+//! Tests that a value of a Rust type is read back as it was written, and that a value that does not fit is
+//! refused.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -1,8 +1,8 @@
 //! `min` and `max` of columns, and of expressions that indexes are on, by the ends of indexes.
 //!
-//! Where a query asks for nothing but least and greatest values of columns of one table, each aggregate needs one row only: the
-//! first one of the table in the order of its column, NULLs left out. The aggregates are then computed over these few rows,
-//! which are among the table's: what is least among all is least among them.
+//! If a query asks only for least and greatest values of columns of one table, each aggregate needs one row
+//! only: the first one of the table in the order of its column, NULLs left out. The aggregates are then
+//! computed over these few rows, which are among the table's: what is least among all is least among them.
 //!
 //! # Invariants
 //! - Rows are only left out where an index gives the first row of each aggregate's order without reading many others.

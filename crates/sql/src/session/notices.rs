@@ -1,8 +1,8 @@
 //! Notices on their way to a session's client.
 //!
-//! What statements say beside their results is held until the server takes it for the client: before each result that it
-//! sends. A statement that says much, or runs long, does not hold its notices: they are passed on at once, where there is an
-//! [outlet](Notices::set_outlet).
+//! Notices of statements are held until the server takes them for the client: before each result that it
+//! sends. A statement that says much, or runs long, does not hold its notices: they are passed on at once,
+//! where there is an [outlet](Notices::set_outlet).
 //!
 //! # Invariants
 //! - Where there is an outlet, at most [`HELD_BYTES_MAX`] and one notice are held; where there is none, what is held counts in the

@@ -1,8 +1,9 @@
 //! Plans by the texts of statements: a statement that differs from an earlier one in its literals only is not planned.
 //!
-//! What is cached is the plan of a template ([`crate::parse::template`]) with the types of its literals, for the settings on
-//! which binding depends (the search path, the role, formats) and the catalog as it was then. All connections to a
-//! database share the plans; each also keeps those that it has used, so that a statement touches nothing shared.
+//! An entry of the cache is the plan of a template ([`crate::parse::template`]) with the types of its
+//! literals, for the settings on which binding depends (the search path, the role, formats) and the catalog
+//! as it was then. All connections to a database share the plans; each also keeps those that it has used, so
+//! that a statement touches nothing shared.
 //!
 //! # Invariants
 //! - A template that cannot be bound or planned is kept as such: its statements are planned as they are written.

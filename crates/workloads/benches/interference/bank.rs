@@ -43,7 +43,7 @@ pub fn run(arguments: &mut Arguments) -> Result<Figures> {
     Ok(figures)
 }
 
-/// What the threads of one kind, or all, have done.
+/// The work of the threads of one kind, or of all.
 #[derive(Default)]
 struct Done {
     transfers: u64,

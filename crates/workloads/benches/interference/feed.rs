@@ -61,7 +61,7 @@ pub fn run(arguments: &mut Arguments) -> Result<Figures> {
     Ok(figures)
 }
 
-/// What was read beside a slice.
+/// The changes that were read beside a slice.
 struct Read {
     seen: Seen,
     /// The largest number of commits that were not given yet.
@@ -95,7 +95,7 @@ fn drain(feed: &mut Feed, seen: &mut Seen) -> Result {
     Ok(())
 }
 
-/// What a feed has given: the last number of each caller, and all rows.
+/// The changes that a feed has returned: the last number of each caller, and all rows.
 #[derive(Default)]
 struct Seen {
     epoch: u64,
@@ -132,7 +132,7 @@ impl Seen {
     }
 }
 
-/// How many rows the history has.
+/// The number of rows of the history.
 fn rows(db: &Database) -> Result<u64> {
     let history = db.table(HISTORY)?;
     let count = db.read(|snapshot| {

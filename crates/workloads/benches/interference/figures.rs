@@ -1,11 +1,11 @@
-//! What a mode has measured, as a table and as a line of JSON; and how figures of alternating runs are put together.
+//! The figures of a mode, as a table and as a line of JSON, and the combination of those of alternating runs.
 
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use serde_json::{Map, Value, json};
 
-/// What was measured, in the order in which it is printed.
+/// The measured figures, in the order in which they are printed.
 #[derive(Default)]
 pub struct Figures(Vec<Figure>);
 
@@ -107,7 +107,7 @@ pub fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// How long transactions waited, in several runs of one kind.
+/// Waits of transactions, in several runs of one kind.
 #[derive(Default)]
 pub struct Waits {
     longest_nanoseconds: u64,

@@ -14,7 +14,7 @@ const NAMES: [&str; 2] = ["optimistic", "phased"];
 /// Calls between two looks at whether all is sold.
 const CALLS: u64 = 250_000;
 
-/// What both modes read: the item's stock, and how many of a hundred calls are page views.
+/// Arguments of both modes: the item's stock, and the percentage of page views among the calls.
 struct Sale {
     stock: u32,
     view_percent: f64,

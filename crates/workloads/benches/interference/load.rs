@@ -11,7 +11,7 @@ use heddledb::{Database, Durability, Options, ProtocolKind};
 use crate::arguments::Arguments;
 use crate::{Failure, Result};
 
-/// How long a slice runs before it is measured, in seconds.
+/// Time that a slice runs before it is measured, in seconds.
 const WARMUP: f64 = 0.2;
 
 /// A workload on a database of its own.
@@ -20,7 +20,7 @@ pub struct Load {
     workload: Box<dyn Workload>,
     bound: Box<dyn Bound>,
     pub settings: Settings,
-    /// What the calls of all slices have left in the database.
+    /// Marks of the calls of all slices in the database.
     marks: u64,
 }
 

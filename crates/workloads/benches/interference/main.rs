@@ -1,4 +1,4 @@
-//! How much one kind of work takes from another that runs alongside, and whether both are right.
+//! The cost of one kind of work for another that runs alongside, and checks that both are right.
 //!
 //! `cargo bench -p heddle-workloads --bench interference -- MODE [--OPTION VALUE]...` prints a table and a line of JSON. Modes that
 //! compare two rates alternate between them, in one process, and compare the medians.
@@ -42,7 +42,7 @@ use figures::Figures;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// What ends a mode.
+/// The error that ends a mode.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 type Result<T = ()> = std::result::Result<T, Failure>;
 

@@ -18,9 +18,9 @@ const ACCOUNT: &str = "account";
 const INDEX: &str = "by_balance";
 /// Rows that one transaction loads.
 const BATCH: i64 = 1_000;
-/// What existing rows get in the first new column; in the next ones one more each.
+/// The value of existing rows in the first new column; in each next one, one more.
 const DEFAULT: i64 = 7;
-/// How long transactions run alone before each column is added.
+/// Time that transactions run alone before each column is added.
 const ALONE: Duration = Duration::from_millis(200);
 
 /// Debit-credit while its accounts get an index of the balance, which every transaction changes.
@@ -182,10 +182,10 @@ fn change(db: &Database, rows: i64, round: usize, changes: &AtomicBool) -> Resul
     Ok(added)
 }
 
-/// What the threads that add look at.
+/// State that the threads that add read.
 #[derive(Default)]
 struct Phase {
-    /// Whether a column is being added.
+    /// True while a column is being added.
     changes: AtomicBool,
     is_over: AtomicBool,
 }

@@ -26,7 +26,7 @@ fn items(db: &Database, count: i64) -> Result<Table> {
     Ok(table)
 }
 
-/// What a snapshot says of all values: the smallest, the largest, and their sum.
+/// The smallest value, the largest, and the sum of all values, in a snapshot.
 fn values(db: &Database, table: &Table) -> heddledb::Result<(i64, i64, i64)> {
     db.read(|snapshot| {
         let mut found = (i64::MAX, i64::MIN, 0);
@@ -84,7 +84,7 @@ fn begun(db: &Database, items: &Table, (read, written): (i64, i64)) -> Result<Se
     Ok(session)
 }
 
-/// How long other transactions wait while a session writes and commits many rows.
+/// Measures the waits of other transactions while a session writes and commits many rows.
 pub fn commit(arguments: &mut Arguments) -> Result<Figures> {
     let slices = Slices::read(arguments, 4, 2.0)?;
     let rows: i64 = arguments.get("rows", 100_000)?;

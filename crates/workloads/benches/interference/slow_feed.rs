@@ -16,9 +16,9 @@ use crate::arguments::Arguments;
 use crate::figures::{Asked, Figures, Rates, resident};
 use crate::load::{Load, of_protocol};
 
-/// How far the log grows before a checkpoint shortens it, and how much of it the named feed may hold back.
+/// Growth of the log before a checkpoint shortens it, and the part of it that the named feed may hold back.
 const LOG_BYTES: u64 = 32 << 20;
-/// What both feeds may take of memory.
+/// Memory that both feeds may take.
 const MEGABYTES: f64 = 64.0;
 const PAUSE: Duration = Duration::from_millis(100);
 /// A named feed fails at a checkpoint; this many slices are enough for one on any machine.
@@ -82,7 +82,7 @@ struct Reader {
     feed: Feed,
     values: HashMap<i64, i64>,
     rows: u64,
-    /// How far it lagged when it failed, and the oldest epoch that was left.
+    /// Its lag when it failed, and the oldest epoch that was left.
     ended: Option<(u64, u64)>,
 }
 

@@ -1,4 +1,5 @@
-//! What snapshots take from writers: one after the other that is read whole, and a hundred a second that are hardly read.
+//! The cost of snapshots for writers: one after the other that is read whole, and a hundred a second that are
+//! hardly read.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -12,7 +13,7 @@ use crate::arguments::Arguments;
 use crate::figures::{Asked, Figures, Rates};
 use crate::load::{Load, Slices, options};
 
-/// What a new account holds, in cents: the workload's.
+/// The balance of a new account, in cents: the workload's.
 const OPENING_BALANCE: i64 = 100_000;
 
 /// Debit-credit beside scans of all accounts.

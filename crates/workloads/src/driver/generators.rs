@@ -1,8 +1,8 @@
 //! Generators: threads that make calls and place them in the workers' queues, without waiting for the answers.
 //!
-//! As in the experiments of the conflict prediction paper, calls are made and placed apart from their
-//! execution. A generator waits only if the engine admits no more calls, or if the queue of a call is full.
-//! The thread that releases an answer records the time; the generator counts the answer later.
+//! Calls are made and placed apart from their execution, as in the experiments of the conflict prediction
+//! paper. A generator waits only if the engine admits no more calls, or if the queue of a call is full. The
+//! thread that releases an answer records the time; the generator counts the answer later.
 //!
 //! Invariants: a call counts at the time of its release, not at the time when its generator looked.
 
