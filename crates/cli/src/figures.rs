@@ -50,7 +50,7 @@ struct CommonArguments {
     /// Measured seconds of each run [default: 3]
     #[arg(long, value_name = "S")]
     seconds: Option<f64>,
-    /// Of this protocol alone: optimistic, locking [default: both]
+    /// The only protocol of the table: optimistic, locking [default: both]
     #[arg(long, value_name = "NAME", value_parser = ["optimistic", "locking"])]
     protocol: Option<String>,
     /// Workers: this many transactions overlap

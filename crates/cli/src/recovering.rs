@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 /// Recoveries shorter than this show nothing.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-/// Has recovery show how far it has got.
+/// Adds a display of recovery's progress to the options.
 pub fn shown(options: Options) -> Options {
     let bar = ProgressBar::no_length();
     // The template is a constant of this file; a mistake in it shows as the usual style.

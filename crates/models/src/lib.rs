@@ -20,7 +20,7 @@ extern crate heddle_model_doors as parking_lot;
 extern crate heddle_model_doors as rustix;
 extern crate heddle_model_doors as std;
 
-/// In the engine's files, one value for each thread of the model.
+/// Gives each thread of the model one value, in the engine's files.
 macro_rules! thread_local {
     ($($local:tt)*) => { heddle_model_doors::model_thread_local! { $($local)* } };
 }

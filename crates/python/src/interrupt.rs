@@ -32,7 +32,7 @@ static PIPE: AtomicI32 = AtomicI32::new(-1);
 /// The handler that is wrapped.
 static WRAPPED: AtomicUsize = AtomicUsize::new(0);
 
-/// Says which thread is Python's main thread, by `threading.get_ident`.
+/// Sets Python's main thread, by `threading.get_ident`.
 #[pyfunction]
 pub fn set_main_thread(thread: u64) {
     // Relaxed: the thread in question reads it, or one that Python starts afterwards.
@@ -75,7 +75,7 @@ fn is_main_thread() -> bool {
     thread == MAIN_THREAD.load(Ordering::Relaxed)
 }
 
-/// Before a statement: runs Python's handlers of the signals that have come.
+/// Runs Python's handlers of the signals that were received. Called before a statement.
 pub fn see_signals(py: Python<'_>) -> PyResult<()> {
     if is_main_thread() {
         // Relaxed: this thread's handler sets it.

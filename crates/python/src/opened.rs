@@ -25,7 +25,7 @@ use pyo3::prelude::*;
 static OPENED: Mutex<Table> = Mutex::new(Table { by_path: None, count: 0, is_inherited: false });
 
 struct Table {
-    /// Those that have a path.
+    /// The databases that have a path.
     by_path: Option<HashMap<PathBuf, Weak<Opened>>>,
     /// Number of open databases.
     count: usize,
@@ -133,20 +133,20 @@ impl Drop for Handle {
     }
 }
 
-/// Before a fork: waits for opening and closing in other threads, and keeps them from it.
+/// Waits for opening and closing in other threads, and blocks them. Called before a fork.
 #[pyfunction]
 pub fn before_fork(py: Python<'_>) {
     py.detach(|| std::mem::forget(OPENED.lock()));
 }
 
-/// After a fork, in the parent.
+/// Releases the lock. Called after a fork, in the parent.
 #[pyfunction]
 pub fn after_fork_in_parent() {
     // SAFETY: `before_fork` of this thread has locked it, and forgotten the guard.
     unsafe { OPENED.force_unlock() };
 }
 
-/// After a fork, in the child: forgets all databases, and gives its copies of their lock files back.
+/// Forgets all databases, and releases its copies of their lock files. Called after a fork, in the child.
 #[pyfunction]
 pub fn after_fork_in_child() {
     // SAFETY: `before_fork` of this thread has locked it, and forgotten the guard; the child has no other thread.

@@ -35,7 +35,7 @@ pub struct Collector<'d> {
 }
 
 impl<'d> Collector<'d> {
-    /// With the data of a COPY … FROM STDIN.
+    /// A collector with the data of a COPY … FROM STDIN.
     pub fn with_input(input: &'d mut dyn FnMut(&mut Vec<u8>) -> Result<bool, SqlError>) -> Collector<'d> {
         Collector { input: Some(input), ..Collector::default() }
     }

@@ -323,7 +323,7 @@ fn hints_of(rows: &[Vec<Bound<'_, PyAny>>]) -> PyResult<Vec<u32>> {
     Ok(hints)
 }
 
-/// Of two suggestions the one that holds both: of integers and numbers the wider one.
+/// The type that includes both suggestions: of integers and numbers the wider one.
 fn wider(left: u32, right: u32) -> u32 {
     let order = [Type::Int4.oid(), Type::Int8.oid(), Type::Numeric.oid(), Type::Float8.oid()];
     let rank = |oid| order.iter().position(|&known| known == oid);

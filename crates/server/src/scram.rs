@@ -38,7 +38,7 @@ pub(crate) enum Binding<'t> {
     Impossible,
     /// The server has offered it, and the client has chosen otherwise.
     Declined,
-    /// By the hash of the server's certificate.
+    /// The exchange is bound by the hash of the server's certificate.
     Bound(&'t [u8]),
 }
 

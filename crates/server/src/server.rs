@@ -58,7 +58,7 @@ pub enum ServerError {
     /// The engine's.
     #[error(transparent)]
     Engine(#[from] heddledb::Error),
-    /// Of the SQL catalog.
+    /// An error of the SQL catalog.
     #[error(transparent)]
     Sql(#[from] heddle_sql::SqlError),
 }
@@ -69,7 +69,7 @@ pub(crate) struct Shared {
     pub(crate) registry: Arc<Registry>,
     /// Set when the server shuts down.
     is_ending: AtomicBool,
-    /// From which the salts of unknown users are made.
+    /// The secret from which the salts of unknown users are made.
     pub(crate) secret: [u8; 32],
     /// The database, once it has recovered.
     pub(crate) served: OnceLock<Served>,

@@ -63,7 +63,7 @@ pub struct Settings {
     pub max_message_bytes: usize,
     /// The time in which a client must authenticate, in seconds.
     pub authentication_timeout_s: u64,
-    /// For how long a client may accept no data while results wait for it, in seconds.
+    /// The time for which a client may accept no data while results wait for it, in seconds.
     pub client_write_timeout_s: u64,
     /// The default of `statement_timeout`, in milliseconds.
     pub statement_timeout_ms: u64,
@@ -120,7 +120,7 @@ pub enum LogLevel {
     /// Normal operation.
     #[default]
     Info,
-    /// Also why clients left.
+    /// Details, such as the reasons for which clients left.
     Debug,
 }
 
@@ -192,7 +192,7 @@ impl Settings {
         Ok(settings)
     }
 
-    /// These settings as a settings file.
+    /// Formats the settings as a settings file.
     ///
     /// # Errors
     /// A path is not valid UTF-8.

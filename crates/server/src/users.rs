@@ -32,7 +32,7 @@ pub enum UserError {
     /// A password must not be empty.
     #[error("the password is empty: give one of at least one character")]
     EmptyPassword,
-    /// Of the SQL catalog, for example because objects depend on the role.
+    /// An error of the SQL catalog, for example because objects depend on the role.
     #[error("{}{}", .0.message(), .0.detail().map(|detail| format!(": {}", detail.replace('\n', ", "))).unwrap_or_default())]
     Sql(#[from] SqlError),
 }

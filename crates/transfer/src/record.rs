@@ -12,12 +12,12 @@ const PIECE_BYTES: usize = 64 * 1024;
 /// Meaning of CSV's first line: the names of the columns, or a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Header {
-    /// It names the columns if each of its fields is the name of a column.
+    /// The names of the columns, if each of its fields is the name of a column; otherwise a row.
     #[default]
     Auto,
-    /// It names the columns.
+    /// The names of the columns.
     Yes,
-    /// It is a row.
+    /// A row.
     No,
 }
 
@@ -28,7 +28,7 @@ pub struct Record {
     pub line: u64,
     /// The row as the file has it.
     pub text: String,
-    /// For each column of the table its field; none if the file does not have the column.
+    /// The field of each column of the table; `None` if the file does not have the column.
     pub fields: Vec<Option<Field>>,
 }
 
@@ -73,7 +73,7 @@ pub(crate) struct CsvRecords<R> {
     dialect: Dialect,
     target: Target,
     header: Header,
-    /// For each field of a line its column; none before the first line.
+    /// The column of each field of a line; `None` before the first line.
     columns: Option<Vec<usize>>,
     piece: Vec<u8>,
     at_end: bool,

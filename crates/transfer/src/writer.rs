@@ -43,7 +43,7 @@ pub(crate) struct LineWriter<W: Write> {
     columns: Vec<Column>,
     /// `None` for JSON.
     dialect: Option<Dialect>,
-    /// For JSON, the text before each value: `{"name":`, `,"other":`.
+    /// The text before each value of JSON: `{"name":`, `,"other":`.
     names: Vec<String>,
     lines: String,
     text: String,

@@ -11,7 +11,7 @@ use heddledb::Args;
 pub struct Functions {
     /// Statements that create them, or replace what has their names.
     pub script: &'static str,
-    /// For each of the generator's procedures, the function that does the same.
+    /// The function that corresponds to each of the generator's procedures.
     pub calls: Vec<FunctionCall>,
 }
 
@@ -44,7 +44,7 @@ pub enum Argument {
         /// The place of their number.
         count: usize,
     },
-    /// None of them: NULL.
+    /// NULL.
     Null,
 }
 

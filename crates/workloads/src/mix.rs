@@ -5,7 +5,7 @@ use fastrand::Rng;
 /// Shares of a hundred, looked up by one random number.
 #[derive(Clone, Debug)]
 pub(crate) struct Mix {
-    /// For each hundredth, a place in the list of transactions.
+    /// A place in the list of transactions for each hundredth.
     hundredths: [u8; 100],
 }
 

@@ -37,7 +37,7 @@ struct Column {
 /// Ranks that are chosen evenly among each other, and then accepted or not.
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
-    /// From 1, as in the formula.
+    /// The first rank, counted from 1 as in the formula.
     first: u64,
     size: u64,
     /// The threshold below which a rank of the bucket is accepted.
@@ -128,7 +128,7 @@ fn alias_table(weights: Vec<f64>) -> Box<[Column]> {
 pub(crate) struct PopularKeys {
     zipf: Zipf,
     keys: u64,
-    /// Has no divisor in common with `keys`, so that its multiples meet every key once.
+    /// A step without a common divisor with `keys`, so that its multiples reach every key once.
     step: u64,
 }
 

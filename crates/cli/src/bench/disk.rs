@@ -24,12 +24,12 @@ pub struct Files {
 pub struct Peak {
     pub log: u64,
     pub checkpoints: u64,
-    /// Of both together.
+    /// The most bytes of both together.
     pub both: u64,
 }
 
 impl Files {
-    /// Those of the database in a directory.
+    /// The directories of a database.
     pub fn of(directory: &Path, log: Option<&Path>, checkpoints: &[PathBuf]) -> Files {
         let log = log.map_or_else(|| directory.join("log"), Path::to_path_buf);
         let own = directory.join("checkpoint");
@@ -72,7 +72,7 @@ impl Files {
 }
 
 impl Peak {
-    /// For the results.
+    /// The JSON for the results.
     pub fn json(&self) -> Value {
         json!({ "log_bytes_max": self.log, "checkpoint_bytes_max": self.checkpoints, "bytes_max": self.both })
     }

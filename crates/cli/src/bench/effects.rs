@@ -22,7 +22,7 @@ use crate::failure::{Failure, Result};
 pub struct Given(BTreeSet<String>);
 
 impl Given {
-    /// Those of the innermost subcommand.
+    /// The given options of the innermost subcommand.
     pub fn of(matches: &ArgMatches) -> Given {
         match matches.subcommand() {
             Some((_, inner)) => Given::of(inner),

@@ -51,7 +51,7 @@ pub struct Incr1Arguments {
     /// Percentage of calls on the hot key, which is 1 at first; fractions allowed
     #[arg(long, value_name = "P", default_value_t = 10.0)]
     hot_percent: f64,
-    /// After how many seconds of the measured time another key becomes the hot one; 0: never
+    /// Seconds of the measured time after which another key becomes the hot one; 0: never
     #[arg(long, value_name = "S", default_value_t = 0.0)]
     rotate_seconds: f64,
     /// Read the value, add 1, and write it, instead of adding blindly

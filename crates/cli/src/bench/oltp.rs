@@ -64,7 +64,8 @@ pub struct TatpArguments {
     /// Percentage of transactions on the hot spot, all its subscribers alike
     #[arg(long, value_name = "P", default_value_t = Tatp::default().hot_percent, requires = "hot")]
     hot_percent: f64,
-    /// After S seconds, only subscribers of the first executor's range are chosen (the partitioned protocol) [default: never]
+    /// Seconds after which only subscribers of the first executor's range are chosen (the partitioned
+    /// protocol) [default: never]
     #[arg(long, value_name = "S", default_value_t = Tatp::default().shift_seconds, hide_default_value = true)]
     shift_seconds: f64,
     /// Number of subscribers that update-by-number finds by their numbers, and updates

@@ -140,7 +140,7 @@ pub struct CommonOptions {
     /// Append one line for each released call: the key under which it can be found (a FIFO works)
     #[arg(long, value_name = "PATH", help_heading = "Output")]
     pub acks: Option<PathBuf>,
-    /// After the run close the database, recover it, and verify it again
+    /// Close the database after the run, recover it, and verify it again
     #[arg(long, help_heading = "Output")]
     pub verify_recovery: bool,
     /// Draw which thread touches which record of a table when, into this file
@@ -158,8 +158,8 @@ pub struct CommonOptions {
     /// True if the table shows the throughput over time, which the workload's own options ask for.
     #[arg(skip)]
     pub shows_time: bool,
-    /// After this many seconds, counted from the beginning of the warm-up, the load shifts for good: the workload's
-    /// own options say so.
+    /// Seconds from the beginning of the warm-up after which the load shifts for good, which the workload's
+    /// own options say.
     #[arg(skip)]
     pub shifts_after: Option<f64>,
 }
@@ -192,7 +192,7 @@ impl Interface {
 pub enum Limit {
     /// The engine chooses.
     Auto,
-    /// At most this many.
+    /// A limit of this number.
     Most(usize),
 }
 

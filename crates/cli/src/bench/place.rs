@@ -27,9 +27,9 @@ pub struct Place {
 enum Home {
     /// Nowhere: without a log and without a directory.
     Memory,
-    /// In a directory that is removed at the end, whatever that is.
+    /// A directory that is removed at the end, even if the process is killed.
     Temporary(TempDir, Option<Janitor>),
-    /// In a directory that was given.
+    /// A directory that was given.
     Kept(PathBuf),
 }
 
@@ -71,7 +71,7 @@ impl Place {
         Some((self.home.directory()?, self.log.as_ref().and_then(Home::directory)))
     }
 
-    /// In words, for the code that ran it.
+    /// Describes the place in words, for the caller of the run.
     pub fn describe(&self) -> String {
         let log = self.log.as_ref().map_or_else(String::new, |log| format!(", log in {}", log.describe()));
         self.home.describe() + &log

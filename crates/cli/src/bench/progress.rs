@@ -17,7 +17,7 @@ impl Progress {
         Self { bar: ProgressBar::new_spinner() }
     }
 
-    /// Says what is being done.
+    /// Shows the present step.
     pub fn say(&self, what: &'static str) {
         self.bar.set_style(ProgressStyle::default_spinner());
         self.bar.set_message(what);

@@ -15,14 +15,14 @@ const TENTH: f64 = 0.1;
 pub struct Parts {
     /// Until the load shifted.
     before: f64,
-    /// In the two seconds after that.
+    /// Throughput in the two seconds after the shift.
     meanwhile: f64,
-    /// From then on.
+    /// Throughput from then on.
     after: f64,
 }
 
 impl Parts {
-    /// Of a run whose load shifted, and which went on for more than two seconds.
+    /// The parts of a run whose load shifted, and which lasted more than two seconds longer.
     pub fn of(findings: &Findings<'_>) -> Option<Parts> {
         let shift = findings.plan.options.shifts_after? - findings.settings.warmup;
         Parts::of_series(&findings.report.throughput_in_steps(TENTH), shift)
@@ -69,7 +69,7 @@ impl Parts {
 mod tests {
     use super::*;
 
-    /// This many tenths of a second at each rate.
+    /// A series with this many tenths of a second at each rate.
     fn series(parts: &[(usize, f64)]) -> Vec<(f64, f64)> {
         let rates = parts.iter().flat_map(|&(tenths, calls)| std::iter::repeat_n(calls, tenths));
         rates.enumerate().map(|(at, calls)| ((at as f64 * TENTH * 10.0).round() / 10.0, calls)).collect()

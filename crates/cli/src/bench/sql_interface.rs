@@ -93,7 +93,7 @@ struct Caller {
     /// The prepared calls, by the places of procedures.
     statements: Vec<PreparedStatement>,
     calls: Arc<[FunctionCall]>,
-    /// Those of the last call, kept for their memory.
+    /// Parameters of the last call, kept for their memory.
     parameters: Vec<Value>,
 }
 

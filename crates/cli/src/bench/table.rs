@@ -243,7 +243,7 @@ fn phase_lines(phases: &PhaseReport, line: &mut impl FnMut(&str, String)) {
     }
 }
 
-/// By transaction, where there is more than one kind or something failed.
+/// Figures of each transaction, if there is more than one kind or something failed.
 fn transactions(report: &Report) -> Option<Table> {
     if report.by_transaction.len() < 2 && report.failed == 0 {
         return None;

@@ -23,7 +23,7 @@ const TRIALS: u32 = 3;
 const TRIALS_BELOW: u32 = 5;
 /// The longest trial, in seconds.
 const TRIAL_SECONDS_MAX: f64 = 2.0;
-/// Before a trial counts, in seconds.
+/// Seconds before a trial counts.
 const WARMUP_SECONDS: f64 = 0.3;
 /// The lowest rate that is tried, in transactions per second.
 const RATE_MIN: f64 = 0.001;
@@ -40,7 +40,7 @@ pub struct Found {
 #[derive(Clone, Copy)]
 struct Trial {
     throughput: f64,
-    /// In milliseconds; infinite where no response arrived.
+    /// Mean response time in milliseconds; infinite if no response arrived.
     mean: f64,
 }
 

@@ -19,11 +19,11 @@ pub(super) const FIRST_OID: u32 = 16_384;
 /// The statements of a script, in the order in which they run.
 #[derive(Default)]
 pub(super) struct Script {
-    /// Before the rows: schemas, types, sequences, tables with their keys.
+    /// Statements before the rows: schemas, types, sequences, tables with their keys.
     pub before: Vec<String>,
     /// The tables: names, and the columns that are copied.
     pub tables: Vec<(String, Vec<String>)>,
-    /// After the rows: the values of sequences, indexes, constraints, views, comments.
+    /// Statements after the rows: the values of sequences, indexes, constraints, views, comments.
     pub after: Vec<String>,
 }
 

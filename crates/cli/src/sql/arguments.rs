@@ -12,7 +12,7 @@ use crate::sql::variables::Variables;
 /// A command with its arguments.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Parsed {
-    /// Without its backslash.
+    /// The name without its backslash.
     pub name: String,
     pub arguments: Vec<String>,
     /// The whole text behind the name, unchanged.

@@ -164,7 +164,7 @@ fn is_moment(text: &str) -> bool {
 pub struct Types(Vec<Kind>);
 
 impl Types {
-    /// Of this many columns.
+    /// The types of this many columns, without any value yet.
     pub fn new(columns: usize) -> Types {
         Types(vec![Kind::Nothing; columns])
     }
@@ -178,7 +178,7 @@ impl Types {
         }
     }
 
-    /// Their names.
+    /// The names of the types.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.0.iter().map(|kind| kind.name())
     }

@@ -50,7 +50,7 @@ fn remove(index: &HashIndex, number: u64, guard: &Guard) {
     }
 }
 
-/// That a record is alive and has this key: a freed one's memory is marked.
+/// Checks that a record is alive and has this key: a freed one's memory is marked.
 fn check(record: Record<'_>, number: u64) {
     assert_eq!(record.key(), key(number), "a record of another key, or a freed one");
 }

@@ -38,11 +38,11 @@ impl Model {
     }
 }
 
-/// For models of some ten accesses: loom explores every schedule.
+/// Bounds of models of some ten accesses: loom explores every schedule.
 const SMALL: Bounds = Bounds { interruptions: None, schedules: 2_000 };
-/// For models of a hundred: loom interrupts at most twice.
+/// Bounds of models of a hundred accesses: loom interrupts at most twice.
 const MIDDLE: Bounds = Bounds { interruptions: Some(2), schedules: 500 };
-/// For whole transactions.
+/// Bounds of models of whole transactions.
 const LARGE: Bounds = Bounds { interruptions: Some(2), schedules: 150 };
 
 /// All models.

@@ -15,7 +15,8 @@ use crate::storage::worker_context::WorkerContext;
 pub(super) const MODELS: &[Model] =
     &[Model::new("snapshots::all_or_nothing_of_a_commit", LARGE, all_or_nothing_of_a_commit)];
 
-/// These touch words for the first time while threads run, as versions and registrations do: for the random checker.
+/// Models that touch words for the first time while threads run, as versions and registrations do: for the
+/// random checker.
 pub(super) const RANDOM: &[Model] = &[
     Model::new("snapshots::a_reader_beside_an_install", MIDDLE, a_reader_beside_an_install),
     Model::new("snapshots::a_reader_beside_an_operation", MIDDLE, a_reader_beside_an_operation),
@@ -72,7 +73,8 @@ fn beside<T: Send + 'static>(
     thread::spawn(move || run(&stand))
 }
 
-/// With a snapshot of what is there, and its epoch ended. What threads will share was touched by another snapshot.
+/// A stand with a snapshot of these rows, whose epoch has ended. Memory that threads will share was touched
+/// by another snapshot.
 fn with_snapshot(rows: &[(i64, i64, i64)]) -> (Arc<Stand>, Arc<OpenSnapshot>) {
     let stand = Stand::new(KIND, rows);
     let snapshot = prepare(|| {

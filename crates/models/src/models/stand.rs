@@ -39,7 +39,7 @@ pub(super) struct Body<'b, 'a> {
 }
 
 impl Stand {
-    /// With these rows: a key and the two columns. What threads will share is touched.
+    /// A stand with these rows: a key and the two columns. Memory that threads will share is touched.
     pub(super) fn new(kind: ProtocolKind, rows: &[(i64, i64, i64)]) -> Arc<Stand> {
         prepare(|| {
             let definition = TableDefinition::new("item")

@@ -18,7 +18,7 @@ pub(super) const MODELS: &[Model] = &[
     Model::new("transactions::no_lost_update", LARGE, no_lost_update),
 ];
 
-/// These make records while threads run: for the random checker.
+/// Models that make records while threads run: for the random checker.
 pub(super) const RANDOM: &[Model] = &[
     Model::new(
         "transactions::a_placeholder_is_filled_or_collected",

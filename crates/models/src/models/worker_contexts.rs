@@ -52,7 +52,7 @@ fn add_inside(sum: &AtomicU64) {
     sum.store(sum.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
-/// This many threads run two transactions each; none is lost, and none waits forever.
+/// Runs two transactions on each of this many threads; none is lost, and none waits forever.
 fn serve(slots: usize, threads: u64) {
     let worker_contexts = worker_contexts(slots);
     let sums = sums(slots);
@@ -75,7 +75,7 @@ fn two_slots_serve_three_threads() {
     serve(2, 3);
 }
 
-/// Of two slots, one thread keeps one as a worker and gives it back, while two run transactions.
+/// One thread keeps one of two slots as a worker and gives it back, while two run transactions.
 fn a_worker_and_transactions() {
     let worker_contexts = worker_contexts(2);
     let sums = sums(2);

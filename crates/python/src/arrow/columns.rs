@@ -112,7 +112,7 @@ enum Column {
     Oid(UInt32Builder),
     Float4(Float32Builder),
     Float8(Float64Builder),
-    /// With its scale.
+    /// Decimals with their scale.
     Decimal(Decimal128Builder, i32),
     Text(StringBuilder),
     Bytes(BinaryBuilder),

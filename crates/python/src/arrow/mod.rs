@@ -59,7 +59,7 @@ pub struct TableReader {
 }
 
 impl TableReader {
-    /// From this row on.
+    /// A reader of the rows from this one on.
     pub fn new(table: Arc<Table>, next: usize) -> TableReader {
         let schema = schema_of(table.fields.as_deref().unwrap_or_default());
         TableReader { table, schema, next }

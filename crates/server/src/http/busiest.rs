@@ -46,7 +46,7 @@ pub(super) struct Viewer<'b> {
 }
 
 impl Busiest {
-    /// Has accesses noted as long as the viewer lives. Before the database has recovered there are none.
+    /// Records accesses as long as the viewer lives. Before the database has recovered there are none.
     pub(super) fn view(&self, database: Option<&Database>) -> Viewer<'_> {
         let mut state = self.0.lock();
         if let Some(database) = database {

@@ -24,9 +24,9 @@ const TOKEN_BYTES_MIN: usize = 16;
 /// A client's request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Request {
-    /// Without a query.
+    /// The path without a query.
     pub(super) path: String,
-    /// By names in lower case; of several of one name the last.
+    /// The values of headers by names in lower case; of several of one name the last.
     headers: HashMap<String, String>,
 }
 

@@ -25,11 +25,11 @@ pub struct HostRule {
 pub enum Method {
     /// No authentication.
     Trust,
-    /// By a password, in an exchange that does not show it.
+    /// A password, in an exchange that does not show it.
     Scram,
-    /// By a client certificate whose common name is the user's.
+    /// A client certificate whose common name is the user's.
     Certificate,
-    /// This rule refuses connections.
+    /// A refusal: the rule rejects connections.
     Reject,
 }
 

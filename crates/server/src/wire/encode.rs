@@ -118,7 +118,7 @@ impl Output {
         });
     }
 
-    /// By what a cancel request names this connection.
+    /// Appends the identity by which a cancel request names this connection.
     pub(crate) fn backend_key_data(&mut self, process: u32, key: &[u8]) {
         self.message(b'K', |body| {
             body.extend(process.to_be_bytes());

@@ -20,7 +20,8 @@ use crate::record::{Record, Records, Target};
 pub(crate) struct ParquetRecords {
     rows: RowIter<'static>,
     target: Target,
-    /// For each column of the file: that of the table, and what its values mean where they do not say it themselves.
+    /// Each column of the file: the table's column, and the meaning of its values if their type does not show
+    /// it.
     columns: Vec<(usize, Meaning)>,
     row: u64,
 }
@@ -35,12 +36,12 @@ enum Meaning {
 }
 
 impl ParquetRecords {
-    /// Of a file, which is read where it is.
+    /// Reads a file in place.
     pub fn of_file(file: File, target: Target) -> Result<ParquetRecords> {
         ParquetRecords::new(SerializedFileReader::new(file)?, target)
     }
 
-    /// Of bytes, which are all read first: the end of a Parquet file tells what is in it.
+    /// Reads all bytes first: the end of a Parquet file describes its content.
     pub fn of_input(mut input: impl Read, target: Target) -> Result<ParquetRecords> {
         let mut bytes = Vec::new();
         input.read_to_end(&mut bytes)?;

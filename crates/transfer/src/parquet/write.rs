@@ -26,7 +26,7 @@ const GROUP_BYTES: usize = 64 << 20;
 
 /// Writes rows into a Parquet file.
 pub(crate) struct ParquetWriter<W: Write + Send> {
-    /// None once it is finished.
+    /// The file; `None` once it is finished.
     file: Option<SerializedFileWriter<W>>,
     columns: Vec<Column>,
     /// The values of the row group, by column.

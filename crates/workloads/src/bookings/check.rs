@@ -20,7 +20,7 @@ pub(super) fn highest_number(db: &Database, booking: &Table) -> heddledb::Result
 #[derive(Default)]
 struct Booked {
     bookings: u64,
-    /// For each night, the number of stays that include it, less those that include the night before.
+    /// The number of stays that include a night, less those that include the night before.
     changes: BTreeMap<i64, i64>,
     tours: BTreeMap<i64, i64>,
     /// The first booking that is wrong on its own.

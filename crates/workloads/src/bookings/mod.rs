@@ -31,7 +31,8 @@ const NIGHT: &str = "night";
 const GUIDE: &str = "guide";
 const BOOKING: &str = "booking";
 
-/// In the order in which they are made and filled: a load that was cut short lacks bookings.
+/// Names of the tables, in the order in which they are created and filled: a load that was cut short lacks
+/// bookings.
 const TABLES: [&str; 3] = [NIGHT, GUIDE, BOOKING];
 
 /// Names of the two transactions; their places are [`STAY`] and [`TOUR`].
@@ -202,7 +203,7 @@ impl Workload for Bookings {
 /// The benchmark on an open database.
 struct Office {
     settings: Bookings,
-    /// For each caller, at their places [`STAY`] and [`TOUR`].
+    /// Each caller's procedures, at their places [`STAY`] and [`TOUR`].
     procedures: Vec<[Procedure; 2]>,
     nights: Arc<PopularKeys>,
     guides: Arc<PopularKeys>,

@@ -10,7 +10,8 @@ pub(crate) const TELLER: &str = "teller";
 pub(crate) const ACCOUNT: &str = "account";
 pub(crate) const HISTORY: &str = "history";
 
-/// In the order in which they are made: a database cut short while it is made lacks the last ones.
+/// Names of the tables, in the order in which they are created: a database whose creation was cut short lacks
+/// the last ones.
 pub(crate) const NAMES: [&str; 4] = [BRANCH, TELLER, ACCOUNT, HISTORY];
 
 /// The balance of a fresh account, in cents.

@@ -15,7 +15,7 @@ pub(super) struct Counted {
 }
 
 impl Counted {
-    /// These statistics, and the processor time until now.
+    /// Reads the processor time until now, besides these statistics.
     pub fn now(statistics: Statistics) -> Counted {
         Counted { statistics, processor_time: processor_time() }
     }

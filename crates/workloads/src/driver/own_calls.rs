@@ -179,7 +179,7 @@ impl<'a> Loop<'a> {
         timed
     }
 
-    /// Has the calls of the round's timed group timed, of those that simply committed.
+    /// Times the calls of the round's timed group, of those that simply committed.
     fn time_group(&self, timed: TimedGroup, group: &mut Group<Executed<'a>>) {
         for place in self.places_of(timed).filter(|place| !self.special.contains(place)) {
             if let Some(call) = self.calls.get(place) {

@@ -16,7 +16,7 @@ pub(super) const SLOTS_PER_SECOND: f64 = 10.0;
 pub(super) enum Outcome {
     /// Committed, and its result released.
     Committed,
-    /// It ended in its own error, for this reason.
+    /// Ended in its own error, for this reason.
     Failed(Cow<'static, str>),
 }
 
@@ -217,7 +217,7 @@ impl Tally {
         }
     }
 
-    /// Says when all calls were made; not for calls with timings of their own.
+    /// Sets the time at which all calls were made, except those with timings of their own.
     pub fn begin(&mut self, made_at: Instant) {
         self.made_at = Some(made_at);
     }

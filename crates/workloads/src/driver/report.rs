@@ -50,7 +50,7 @@ pub struct Report {
     pub read_latency: Histogram<u64>,
     /// Latencies of calls that wrote.
     pub write_latency: Histogram<u64>,
-    /// By transaction, in the workload's order.
+    /// Figures of each transaction, in the workload's order.
     pub by_transaction: Vec<TransactionReport>,
     /// Pairs of second and committed calls per second.
     pub throughput_over_time: Vec<(f64, f64)>,

@@ -14,19 +14,19 @@ pub enum CallPath {
         /// Calls per group.
         in_flight: usize,
     },
-    /// This many client threads, each of which waits for the durable answer to its call.
+    /// Client threads, each of which waits for the durable answer to its call.
     Clients {
         /// Number of clients.
         clients: usize,
         /// True if the client's own thread runs the call as a closure, instead of the pipeline.
         closures: bool,
     },
-    /// This many threads, each with a connection that makes one call at a time and waits for its durable answer.
+    /// Threads, each with a connection that makes one call at a time and waits for its durable answer.
     Connections {
         /// Number of connections.
         connections: usize,
     },
-    /// This many threads that make calls and place them in the workers' queues, and do not wait for the answers.
+    /// Threads that make calls and place them in the workers' queues, and do not wait for the answers.
     Generators {
         /// Number of generators.
         generators: usize,

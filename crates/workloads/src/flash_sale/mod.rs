@@ -33,7 +33,7 @@ const ITEM: &str = "sale_item";
 const BOARD: &str = "sale_board";
 const LEDGER: &str = "sale_ledger";
 
-/// In the order in which they are made and filled.
+/// Names of the tables, in the order in which they are created and filled.
 const TABLES: [&str; 3] = [ITEM, BOARD, LEDGER];
 
 /// Names of the two transactions; their places are [`ORDER`] and [`VIEW`].
@@ -232,7 +232,7 @@ impl Workload for FlashSale {
 /// The sale on an open database.
 struct Sale {
     settings: FlashSale,
-    /// For each caller, at their places [`ORDER`] and [`VIEW`].
+    /// Each caller's procedures, at their places [`ORDER`] and [`VIEW`].
     procedures: Vec<[Procedure; 2]>,
     items: Arc<PopularKeys>,
     /// Above the callers of every earlier run, so that orders never have the same name.

@@ -46,7 +46,7 @@ struct Tally {
     late: u32,
     /// Hour and number of the latest departure.
     latest: Option<(Timestamp, i32)>,
-    /// For each distance the latest departure and its number.
+    /// The latest departure of each distance, and its number.
     longest: BTreeMap<i32, (Timestamp, i32)>,
     worst: Vec<(i32, FlightKey, Option<String>)>,
 }

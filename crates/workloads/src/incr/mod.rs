@@ -57,7 +57,7 @@ pub enum Pattern {
     OneHot {
         /// Percentage of calls on the hot key.
         percent: f64,
-        /// After how many seconds another key becomes the hot one; 0: never.
+        /// Seconds after which another key becomes the hot one; 0: never.
         rotate_seconds: f64,
     },
     /// `incrz`: some keys more popular than others.

@@ -27,7 +27,8 @@ use crate::{Result, scan};
 const PAGE: &str = "page";
 const USER: &str = "user";
 
-/// In the order in which they are made and filled: a load that was cut short lacks users.
+/// Names of the tables, in the order in which they are created and filled: a load that was cut short lacks
+/// users.
 const TABLES: [&str; 2] = [PAGE, USER];
 
 /// Names of the two transactions; their places are [`LIKE`] and [`READ`].
@@ -190,7 +191,7 @@ impl Workload for Like {
 /// The benchmark on an open database.
 struct Site {
     settings: Like,
-    /// For each caller, at their places [`LIKE`] and [`READ`].
+    /// Each caller's procedures, at their places [`LIKE`] and [`READ`].
     procedures: Vec<[Procedure; 2]>,
     pages: Arc<PopularKeys>,
 }

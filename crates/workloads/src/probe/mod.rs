@@ -172,7 +172,7 @@ fn torn_record(snapshot: &Snapshot, table: &Table) -> heddledb::Result<Option<i6
 struct Experiment {
     settings: Probe,
     probes: Arc<procedure::Probes>,
-    /// At their places [`READ`] and [`UPDATE`].
+    /// The procedures, at their places [`READ`] and [`UPDATE`].
     procedures: [Procedure; 2],
 }
 

@@ -8,7 +8,7 @@ pub(super) const ACCOUNT: &str = "account_owner";
 pub(super) const SAVINGS: &str = "savings";
 pub(super) const CHECKING: &str = "checking";
 
-/// In the order in which they are made.
+/// Names of the tables, in the order in which they are created.
 pub(super) const NAMES: [&str; 3] = [ACCOUNT, SAVINGS, CHECKING];
 
 /// The first balance of each account, in cents.

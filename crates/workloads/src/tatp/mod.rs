@@ -85,7 +85,7 @@ pub struct Tatp {
     pub hot_percent: f64,
     /// Number of records that `update-by-number` finds.
     pub probe_records: u32,
-    /// After how many seconds only subscribers of the first executor's range are chosen; 0: never.
+    /// Seconds after which only subscribers of the first executor's range are chosen; 0: never.
     pub shift_seconds: f64,
     /// True if the rows of a subscriber are divided among executors.
     pub apart: bool,

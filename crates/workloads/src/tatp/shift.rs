@@ -29,7 +29,7 @@ pub(super) struct Shifting {
 }
 
 impl Shift {
-    /// Of these settings, if they say that the load shifts.
+    /// The shift that these settings request, if they do.
     pub fn of(settings: &Tatp, db: &Database, tables: &Tables) -> Result<Option<Shift>> {
         if settings.shift_seconds <= 0.0 {
             return Ok(None);

@@ -11,7 +11,7 @@ pub(super) const ACCESS_INFO: &str = "access_info";
 pub(super) const SPECIAL_FACILITY: &str = "special_facility";
 pub(super) const CALL_FORWARDING: &str = "call_forwarding";
 
-/// In the order in which they are made.
+/// Names of the tables, in the order in which they are created.
 pub(super) const NAMES: [&str; 4] = [SUBSCRIBER, ACCESS_INFO, SPECIAL_FACILITY, CALL_FORWARDING];
 
 /// The secondary index by which a subscriber's number leads to the subscriber.

@@ -64,8 +64,9 @@ pub struct Tpcc {
     pub transactions: Transactions,
     /// Skew of warehouses: the k-th most popular is chosen in proportion to 1 / k^alpha.
     pub alpha: f64,
-    /// For how many seconds of the measured time warehouses are alike before some become more popular, for as many seconds,
-    /// after which they are alike again; 0: some are from the beginning to the end.
+    /// Seconds of the measured time for which warehouses are alike before some become more popular, for as
+    /// many seconds, after which they are alike again; 0: some are more popular from the beginning to the
+    /// end.
     pub shift_seconds: f64,
     /// Percentage of payments by another warehouse's customer.
     pub remote_percent: f64,

@@ -20,7 +20,7 @@ pub(super) const ORDER_LINE: &str = "order_line";
 pub(super) const ITEM: &str = "item";
 pub(super) const STOCK: &str = "stock";
 
-/// In the order in which they are made.
+/// Names of the tables, in the order in which they are created.
 pub(super) const NAMES: [&str; 9] =
     [WAREHOUSE, DISTRICT, CUSTOMER, HISTORY, NEW_ORDER, ORDERS, ORDER_LINE, ITEM, STOCK];
 

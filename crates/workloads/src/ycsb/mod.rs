@@ -226,7 +226,7 @@ fn definition(name: &str, value_size: u32) -> TableDefinition {
 /// The benchmark on an open database.
 struct Records {
     settings: Ycsb,
-    /// For each caller, by the number of writes.
+    /// Each caller's procedures, by the number of writes.
     procedures: Vec<Vec<Procedure>>,
     keys: Arc<PopularKeys>,
 }

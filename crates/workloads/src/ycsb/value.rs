@@ -13,7 +13,7 @@ pub(super) const COLUMN: &str = "value";
 pub(super) enum Kind {
     /// Number of the record's writes.
     Counter,
-    /// Of no meaning; the low half is computed from the high half and the key.
+    /// Without a meaning; the low half is computed from the high half and the key.
     Blind,
 }
 
@@ -56,7 +56,7 @@ impl Form {
         Ok(Self { column, bytes: is_bytes.then_some(0) })
     }
 
-    /// This form, with values of this many bytes, if the column can have them.
+    /// Changes the size of values to this many bytes, if the column can have them.
     pub fn with_size(self, size: u32) -> Option<Self> {
         match (self.bytes, size) {
             (None, 8) => Some(self),

@@ -15,9 +15,9 @@ use crate::tpcc::tables::{
 #[derive(Default)]
 pub(super) struct Books {
     pub warehouses: BTreeMap<i64, Warehouse>,
-    /// By warehouse and number.
+    /// Districts by warehouse and number.
     pub districts: BTreeMap<(i64, i64), District>,
-    /// By warehouse and item.
+    /// Stocks by warehouse and item.
     pub stocks: HashMap<(i64, i64), Stock>,
     pub items: u64,
 }

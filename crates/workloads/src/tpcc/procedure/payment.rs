@@ -23,7 +23,7 @@ pub(in crate::tpcc) mod argument {
     pub const CUSTOMER_DISTRICT: usize = 3;
     /// The customer's number, or the number of its last name.
     pub const CUSTOMER: usize = 4;
-    /// In cents.
+    /// The amount in cents.
     pub const AMOUNT: usize = 5;
     pub const DATE: usize = 6;
     pub const CALLER: usize = 7;
