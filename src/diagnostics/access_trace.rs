@@ -1,10 +1,12 @@
 //! The access trace: which worker context touched which record, and when, as samples in bounded memory.
 //!
-//! Every worker context notes its own accesses, for each table apart: every access at first; whenever it has
-//! [`KEPT_MAX`] of a table, it forgets every second one, and notes half as many from there on. So what is kept is spread
-//! evenly over all accesses since the trace was last taken, however many they were.
+//! Every worker context records its own accesses, for each table apart: every access at first; whenever it
+//! has [`KEPT_MAX`] of a table, it discards every second one, and records half as many from there on.
+//! Therefore the samples are spread evenly over all accesses since the trace was last taken, however many
+//! they were.
 //!
-//! It is there only where it was asked for ([`DiagnosticOptions::access_trace`](crate::DiagnosticOptions::access_trace)).
+//! It exists only if it was requested
+//! ([`DiagnosticOptions::access_trace`](crate::DiagnosticOptions::access_trace)).
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -16,12 +18,12 @@ use crate::base::atomics::{AtomicBool, Ordering};
 /// The most samples that a worker context keeps of a table.
 const KEPT_MAX: usize = 4_096;
 
-/// The thread that has made an access.
+/// The thread of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TracedThread {
     /// The executor of this number (`partitioned`).
     Executor(usize),
-    /// Another one: a worker, or a caller's thread. Its number is that of its slot.
+    /// A worker, or a caller's thread. Its number is that of its slot.
     Worker(usize),
 }
 

@@ -1,12 +1,13 @@
-//! Counts the write conflicts of single records: which rows transactions abort about.
+//! Counts the write conflicts of single records: the rows about which transactions abort.
 //!
 //! Each worker context has one list, which its own thread writes when an attempt has aborted, and others only read: on
 //! the path of a commit nothing is counted.
 //!
 //! # Invariants
 //! A list has at most [`ENTRIES_MAX`] records. The one with the fewest conflicts makes room for a newcomer, which
-//! inherits its count (the space-saving scheme: Metwally et al., 2005). What is reported is the count without the
-//! inheritance: never more conflicts than there were, and nearly all of those of a record that has a fair share of them.
+//! inherits its count (the space-saving scheme: Metwally et al., 2005). The reported count excludes the
+//! inheritance: never more conflicts than there were, and nearly all of those of a record that has a fair
+//! share of them.
 
 use std::collections::BTreeMap;
 

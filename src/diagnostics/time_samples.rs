@@ -1,11 +1,12 @@
-//! The sampler: a thread that looks, some hundred times a second, what the threads that execute are at.
+//! The sampler: a thread that records, some hundred times a second, the activity of each thread that
+//! executes.
 //!
 //! It is started only where time is sampled ([`DiagnosticOptions::time_samples`](crate::DiagnosticOptions::time_samples)), and reads one word
-//! of each worker context's slot in use; no thread waits for it. A thread that could run and has no processor shows
-//! what it was at when it lost it, and is counted as at that.
+//! of each worker context's slot in use; no thread waits for it. A thread that could run and has no processor
+//! still shows its activity at the time when it lost the processor, and is counted in that.
 //!
-//! A thread that has had nothing to do for [`IDLE_MAX`] is not counted as idle: so threads that get no calls at all,
-//! because others make theirs and run them, do not water down what those are at.
+//! A thread that has had nothing to do for [`IDLE_MAX`] is not counted as idle: therefore threads that
+//! receive no calls at all, because other threads make and run their own, do not dilute the shares of those.
 
 use std::ops::Sub;
 use std::time::{Duration, Instant};
@@ -25,36 +26,37 @@ const IDLE_MAX: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TimeSamples {
-    /// Footprints, bodies, look-ups, reads and writes, validation, installing; of attempts that failed, too.
+    /// Footprints, bodies, look-ups, reads and writes, validation, installing; also of attempts that failed.
     pub work: u64,
-    /// Inside the lock manager, taking locks: `locking`'s, `serial`'s partitions, or an executor's own lock table
-    /// (`partitioned`).
+    /// The lock manager, acquiring locks: those of `locking`, the partitions of `serial`, or an executor's
+    /// own lock table (`partitioned`).
     pub lock_acquire: u64,
-    /// Waiting for a lock, for the lock manager's own mutexes, or out of a rival's way after an attempt that failed.
+    /// Waits for a lock, for the lock manager's own mutexes, or before the retry of an attempt that failed.
     pub lock_acquire_wait: u64,
-    /// Inside the lock manager, giving locks up.
+    /// The lock manager, releasing locks.
     pub lock_release: u64,
-    /// Waiting for the lock manager's own mutexes there.
+    /// Waits for the lock manager's own mutexes while locks are released.
     pub lock_release_wait: u64,
-    /// Waiting for a thread that is within a few instructions of being done, at an index or a record, or at the gate.
+    /// Waits for a thread that needs only a few more instructions, at an index or a record, or at the gate.
     pub latch: u64,
-    /// Handing redo to the log, waiting for room in it or for its next group, and writing it where the worker does.
+    /// Appending redo to the log, waiting for room in it or for its next group, and writing it if the worker
+    /// does that.
     pub log: u64,
-    /// Taking calls, sending them to executors, handing on results, waking others.
+    /// Dequeuing calls, sending them to executors, delivering results, waking other threads.
     pub handover: u64,
-    /// Waiting for calls; for a [`Worker`](crate::Worker), being outside of the engine. Not counted are threads that
-    /// wait for executors, which do its work, and threads that have had nothing to do for more
-    /// than a second.
+    /// Waits for calls; for a [`Worker`](crate::Worker), the time outside of the engine. Not counted are
+    /// threads that wait for executors, which do their work, and threads that have been idle for more than a
+    /// second.
     pub idle: u64,
 }
 
 impl TimeSamples {
-    /// All of them together.
+    /// The sum of all samples.
     pub fn total(&self) -> u64 {
         self.counts().iter().map(|(_, count)| count).sum()
     }
 
-    /// The share of each; they sum to 1, if there are any samples.
+    /// The share of each activity; they sum to 1, if there are any samples.
     pub fn shares(&self) -> [(&'static str, f64); 9] {
         let total = self.total().max(1) as f64;
         self.counts().map(|(name, count)| (name, count as f64 / total))

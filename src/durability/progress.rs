@@ -2,8 +2,9 @@
 //!
 //! SP keeps an array of mutexes, one per update transaction, used again modulo its length (section 4.3.2). Here it is
 //! one waiter slot per epoch, in a ring. Invariants: a slot only says that something has happened;
-//! whether an epoch is durable is asked of the one counter that only rises. So a place that serves a later epoch
-//! by now can wake a waiter too early, which then looks at the counter and waits on; it never lets one go early.
+//! whether an epoch is durable is asked of the one counter that only rises. Therefore a slot that serves a
+//! later epoch already can wake a waiter too early, which then reads the counter and continues to wait; it
+//! never releases one early.
 
 use std::task::{Context, Poll, Waker};
 

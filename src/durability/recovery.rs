@@ -1,4 +1,4 @@
-//! Recovery: puts everything back that was durable, from the newest whole checkpoint and the log behind it.
+//! Recovery: restores everything that was durable, from the newest whole checkpoint and the log behind it.
 //!
 //! A checkpoint is loaded first, if there is one; then the log is replayed from where it says, or from its beginning.
 //! Groups are replayed in the order of their epochs, for each record: several threads replay, each its share of the
@@ -32,11 +32,11 @@ use crate::storage::slab::Cutter;
 use crate::storage::store::Store;
 use crate::storage::table::TableCore;
 
-/// The result of opening a database: what was recovered, and how long it took.
+/// The result of recovery when a database is opened: the recovered data, and the time of each step.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Recovery {
-    /// The number of the checkpoint that was loaded; 0: there was none.
+    /// The number of the checkpoint that was loaded; 0 if there was none.
     pub checkpoint: u32,
     /// Records in it.
     pub checkpoint_records: u64,
@@ -47,7 +47,7 @@ pub struct Recovery {
     pub passed_over: Option<String>,
     /// Log groups replayed.
     pub groups: u64,
-    /// Transactions in them; what a worker context has done to split columns in an epoch counts as one.
+    /// Transactions in them; the changes of a worker context to split columns in an epoch count as one.
     pub transactions: u64,
     /// Bytes of redo in them.
     pub bytes: u64,

@@ -21,9 +21,9 @@ pub enum RecoveryStep {
 pub struct RecoveryProgress {
     /// The present step.
     pub step: RecoveryStep,
-    /// Work of the step that is done: bytes, or tables where indexes are derived.
+    /// Completed work of the step: bytes, or tables while indexes are derived.
     pub done: u64,
-    /// Work of the step in all. A log's last segment is mostly empty: its replay may end earlier.
+    /// Total work of the step. A log's last segment is mostly empty: its replay may end earlier.
     pub total: u64,
 }
 

@@ -8,7 +8,8 @@ use crate::error::{Error, Result};
 use crate::types::assignment::exact_float;
 use crate::types::{Date, Decimal, Timestamp, Uuid, Value};
 
-/// A key: an array of [`ValueRef`](crate::ValueRef), one for each column. It takes what [`row!`](crate::row) takes.
+/// A key: an array of [`ValueRef`](crate::ValueRef), one for each column. It accepts the values that
+/// [`row!`](crate::row) accepts.
 #[macro_export]
 macro_rules! key {
     () => { [] as [$crate::ValueRef<'static>; 0] };

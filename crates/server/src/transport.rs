@@ -377,7 +377,7 @@ impl Transport {
         }
     }
 
-    /// Makes room behind what is still needed, and gives back the memory that a large message took.
+    /// Makes room behind what is still needed, and frees the memory that a large message took.
     fn compact(&mut self) {
         let start = self.pinned.unwrap_or(self.next);
         self.input.copy_within(start..self.filled, 0);

@@ -87,7 +87,7 @@ impl Users {
         self.run(&format!("{verb} ROLE {} LOGIN PASSWORD '{password}'{superuser}", quoted(name)))
     }
 
-    /// Drops a user. Its connections go on.
+    /// Drops a user. Its connections stay open.
     ///
     /// # Errors
     /// There is no such user; objects belong to it.

@@ -4,8 +4,8 @@
 //! rejected rows are collected, rows are inserted in batches, each a transaction; a batch that fails is inserted row by
 //! row, to find the one at fault.
 //!
-//! Concurrency: transactions go on meanwhile. If one inserts into a table that is being loaded at once, the load fails with
-//! [`Error::Interrupted`], or that transaction with a conflict; neither's rows are lost.
+//! Concurrency: transactions continue meanwhile. If one inserts into a table that is being loaded at once,
+//! the load fails with [`Error::Interrupted`], or that transaction with a conflict; neither's rows are lost.
 
 use std::cell::Cell;
 use std::fmt;

@@ -3,9 +3,9 @@
 //! A backup is itself a database's directory: its newest checkpoint, the log from where that says to the last whole
 //! group, and last of all the manifest. So it is opened, checked and restored like any other.
 //!
-//! The copier takes no lock of the source and stops no thread. It is consistent all the same:
-//! - It reads what never changes again (parts of a checkpoint that has its manifest, whole groups of the log, headers) and
-//!   tells by their checksums what is still being written.
+//! The copier takes no lock of the source and stops no thread. The copy is consistent nevertheless:
+//! - It reads files that never change again (parts of a checkpoint that has its manifest, whole groups of the
+//!   log, headers), and recognizes by their checksums those that are still being written.
 //! - Everything that it will read is opened first ([`HeldFiles`]); what is removed after that stays readable. If something
 //!   was removed before it could be opened, a newer checkpoint is there, and the copier begins again with that one.
 //! - The log is read in the order in which it is written, to the first block that is not there whole. What was durable
@@ -29,17 +29,17 @@ use crate::base::disk::Disk;
 /// Callback for the progress of something long: bytes done, and bytes in all.
 pub(crate) type Progress<'p> = &'p mut dyn FnMut(u64, u64);
 
-/// Contents of a backup or of a restored database, or the files of a database that were checked.
+/// The files of a backup, of a restored database, or of a database that was checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FilesReport {
-    /// The number of its checkpoint; 0: it has none.
+    /// The number of its checkpoint; 0 if it has none.
     pub checkpoint: u32,
-    /// The last epoch in it: everything up to it is there, and nothing of a later one.
+    /// The last epoch in it: it contains everything up to that epoch, and nothing of a later one.
     pub epoch: u64,
     /// Number of files.
     pub files: u64,
-    /// Bytes of them.
+    /// Their total size in bytes.
     pub bytes: u64,
 }
 

@@ -1,7 +1,8 @@
 //! The shell: what it knows, and how a statement is run and its results are printed.
 //!
 //! # Invariants
-//! - The first error ends a run of statements, unless the options say to go on; either way the exit code is 1.
+//! - The first error ends a run of statements, unless the options say to continue; in both cases the exit
+//!   code is 1.
 //! - After each statement `SQLSTATE`, `ERROR`, `ROW_COUNT` and `LAST_ERROR_MESSAGE` say what came of it.
 
 use std::path::PathBuf;
@@ -177,7 +178,7 @@ impl Shell {
         }
     }
 
-    /// Reports an error, and ends unless the options say to go on.
+    /// Reports an error, and ends unless the options say to continue.
     pub fn fail(&mut self, text: &str, error: &SqlError) {
         let mut message = format!("ERROR:  {}", error.message());
         if let Some(position) = error.position() {

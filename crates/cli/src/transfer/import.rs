@@ -236,7 +236,7 @@ fn import_into_sql(
     Ok((sink.rows, rejects.reported))
 }
 
-/// Reports rejected rows, and fails at the first one unless the import is to go on.
+/// Reports rejected rows, and fails at the first one unless the import is to continue.
 fn report(rejected: &[Rejected], rows: u64, arguments: &Arguments, rejects: &mut Rejects) -> Result {
     match rejected.first() {
         Some(first) if !arguments.keep_going => {

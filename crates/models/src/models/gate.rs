@@ -1,4 +1,5 @@
-//! The gate of the commit sections: no thread is inside while it is held, and all threads go on when it opens.
+//! The gate of the commit sections: no thread is inside while it is held, and all threads continue when it
+//! opens.
 
 use std::sync::Arc;
 use std::thread;

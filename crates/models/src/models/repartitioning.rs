@@ -48,7 +48,8 @@ struct Stand {
 struct Job {
     owner: OwnerId,
     number: usize,
-    /// The rows that it locks, with their owners at its entry; none: it is a repartitioning and locks everything.
+    /// The rows that it locks, with their owners at its entry; empty for a repartitioning, which locks
+    /// everything.
     rows: Vec<(usize, usize)>,
     route: Route,
     /// Executors that have not granted it.

@@ -11,7 +11,7 @@ pub(super) struct Disk {
     pub(super) free: u64,
 }
 
-/// Room on the disk of a directory; none: the system does not tell.
+/// Room on the disk of a directory; `None` if the system does not report it.
 pub(super) fn disk(directory: &Path) -> Option<Disk> {
     let disk = rustix::fs::statvfs(directory).ok()?;
     Some(Disk { size: disk.f_blocks * disk.f_frsize, free: disk.f_bavail * disk.f_frsize })

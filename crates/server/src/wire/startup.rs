@@ -10,9 +10,9 @@ const GSS: u32 = 80_877_104;
 /// The first message of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Startup {
-    /// The client asks whether TLS is available, and goes on with another of these.
+    /// The client asks whether TLS is available, and continues with another of these.
     Tls,
-    /// The client asks whether GSSAPI is available, which it never is, and goes on with another of these.
+    /// The client asks whether GSSAPI is available, which it never is, and continues with another of these.
     Gss,
     /// Another connection's statement is to be ended.
     Cancel {

@@ -1,7 +1,7 @@
 //! Fills the bank.
 //!
 //! Invariants: a branch's own record is inserted last, in the same transaction as its last accounts, so
-//! that a branch that is there is whole, and a load that was cut short can go on.
+//! that a branch that is there is whole, and a load that was cut short can be continued.
 
 use heddledb::{Database, Tx, key, row};
 

@@ -142,7 +142,7 @@ fn ledger_of(snapshot: &Snapshot, table: &Table, items: usize) -> heddledb::Resu
     })
 }
 
-/// The orders on the leaderboard; none: it has no row yet.
+/// The orders on the leaderboard; `None` if it has no row yet.
 fn board_of(snapshot: &Snapshot, table: &Table) -> heddledb::Result<Option<BTreeSet<(i64, i64, i64)>>> {
     let Some(row) = snapshot.get(table, key![THE_BOARD])? else { return Ok(None) };
     let Value::TopK(largest) = row.row().get("largest")?.to_value() else { return Ok(None) };

@@ -17,7 +17,7 @@ fn loaded(settings: &FlashSale, protocol: ProtocolKind) -> (Database, Box<dyn Bo
     (db, bound)
 }
 
-/// Makes calls on four threads; gives back how many orders and views committed, and how many orders were refused.
+/// Makes calls on four threads; returns the numbers of committed orders and views, and of refused orders.
 fn sell(db: &Database, bound: &dyn Bound, calls: usize) -> [u64; 3] {
     let work = |caller: usize| {
         let mut generator = bound.generator(7, caller).unwrap();

@@ -16,7 +16,7 @@ use crate::Result;
 #[derive(Clone)]
 pub(super) struct Shift {
     after: Duration,
-    /// The subscribers of the first executor's range; none: nothing shifts.
+    /// The subscribers of the first executor's range; empty if nothing shifts.
     to: Arc<[i64]>,
 }
 

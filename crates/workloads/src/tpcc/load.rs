@@ -1,7 +1,7 @@
 //! Fills the tables as clause 4.3.3 has it.
 //!
 //! Invariants: a batch is one transaction, whose content depends on its place alone. So the first row of a
-//! batch tells whether all of it is there, and a load that was cut short goes on.
+//! batch shows if all of it is there, and a load that was cut short can be continued.
 
 use fastrand::Rng;
 use heddledb::{Database, Decimal, Result, Table, Timestamp, Tx, ValueRef, key, row};
