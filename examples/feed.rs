@@ -48,7 +48,7 @@ impl Search {
         match change {
             Change::Insert { row, .. } => self.put(row.int("id")?, row.text("name")?),
             Change::Update { key, columns } => {
-                // Only what has changed is told; an update of the price is none of ours.
+                // An update contains only the columns that have changed; the price is not in the index.
                 if let Some(ColumnChange::Set(Value::Text(name))) = columns.get("name") {
                     self.put(i64::try_from(key[0].as_value_ref())?, name);
                 }
@@ -104,7 +104,7 @@ fn run(directory: &Path) -> Result<()> {
     search.catch_up(&mut db.feed("search")?)?;
     assert_eq!((search.find("blue"), search.find("pen")), (vec![1, 3], vec![1]));
 
-    // What is committed while nobody reads the feed waits in the log, also while the database is closed.
+    // Commits without a reader of the feed wait in the log, also while the database is closed.
     db.run(|tx| tx.delete(&products, 1).map(drop))?;
     drop(products);
     db.close()?;

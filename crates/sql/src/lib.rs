@@ -11,7 +11,7 @@
 //! - `run`: the evaluator of bound expressions, the operators, and the statements that write.
 //! - `routine`: functions, procedures and triggers in SQL and PL/pgSQL.
 //! - `ddl`: schema changes.
-//! - `extension`: what CREATE EXTENSION installs.
+//! - `extension`: the extensions that CREATE EXTENSION installs.
 //! - `session`: a connection: settings, transaction state, prepared statements, portals, cursors, COPY.
 //!
 //! Beneath them all: `error` (SQLSTATEs), `types` (types, values, formats, casts), `functions` (tables of operators and

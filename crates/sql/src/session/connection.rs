@@ -37,8 +37,8 @@ use crate::types::{Modifier, Type, Value};
 pub struct ConnectOptions {
     /// The role.
     pub user: String,
-    /// True if a user that is no role of the database connects as its bootstrap superuser, under its own name. If
-    /// false, such a user cannot connect.
+    /// True if a user that is no role of the database connects as its bootstrap superuser, under its own
+    /// name. If false, such a user cannot connect.
     pub is_superuser: bool,
     /// The name by which the database is known.
     pub database: String,
@@ -50,7 +50,7 @@ impl Default for ConnectOptions {
     }
 }
 
-/// Ends the statement that a connection is at, from any thread.
+/// Cancels the statement in progress of a connection, from any thread.
 #[derive(Clone)]
 pub struct Canceller {
     interrupt: Arc<Interrupt>,
@@ -64,13 +64,14 @@ impl Canceller {
         Canceller { interrupt, engine, session }
     }
 
-    /// The statement in progress ends with 57014; without one, nothing happens.
+    /// Ends the statement in progress with 57014; without one, nothing happens.
     pub fn cancel(&self) {
         self.interrupt.cancel();
         self.engine.cancel();
     }
 
-    /// The client has left: the statement in progress ends, unless `client_connection_check_interval` is 0.
+    /// Ends the statement in progress because the client has left, unless `client_connection_check_interval`
+    /// is 0.
     pub fn cancel_without_client(&self) {
         if self.interrupt.ends_without_client() {
             self.cancel();
@@ -86,7 +87,7 @@ impl Canceller {
 /// A connection to a database: it executes statements one after the other and returns their results.
 pub struct Connection {
     pub(super) shared: Arc<Shared>,
-    /// Registered with the engine as long as there is a connection.
+    /// The registration with the engine, as long as the connection exists.
     _rules: Arc<RowRules>,
     pub(super) environment: SessionEnvironment,
     pub(crate) transaction: Transaction,
@@ -136,18 +137,18 @@ impl Connection {
         })
     }
 
-    /// Runs all statements of a text, and collects their results. Several statements are one transaction, unless the text
-    /// itself says BEGIN and COMMIT.
+    /// Executes all statements of a text, and collects their results. Several statements are one transaction,
+    /// unless the text itself contains BEGIN and COMMIT.
     ///
     /// # Errors
-    /// The first statement's that fails; those behind it are not run.
+    /// The error of the first statement that fails; the statements behind it are not executed.
     pub fn query(&mut self, text: &str) -> Result<Vec<StatementResult>> {
         let mut sink = Collected::default();
         self.simple_query(text, &mut sink)?;
         Ok(sink.results)
     }
 
-    /// Runs a COPY … FROM STDIN with this data.
+    /// Executes a COPY … FROM STDIN with this data.
     ///
     /// # Errors
     /// Same errors as [`query`](Self::query).
@@ -157,10 +158,10 @@ impl Connection {
         Ok(sink.results)
     }
 
-    /// Runs all statements of a text: the protocol's simple query.
+    /// Executes all statements of a text: the protocol's simple query.
     ///
     /// # Errors
-    /// The first statement's that fails; those behind it are not run.
+    /// The error of the first statement that fails; the statements behind it are not executed.
     pub fn simple_query(&mut self, text: &str, sink: &mut dyn ResultSink) -> Result<()> {
         self.unit_started = None;
         let _entered = self.enter_statement();
@@ -276,12 +277,13 @@ impl Connection {
         self.environment.notices.take()
     }
 
-    /// The notices that the client has not received, for what sends them to it.
+    /// The notices that the client has not received, for the server, which sends them.
     pub fn notices(&self) -> Arc<Notices> {
         self.environment.notices.clone()
     }
 
-    /// Settings that have changed since the last call, of those that are reported to clients; at first all of these.
+    /// Settings that have changed since the last call, of those that are reported to clients; the first call
+    /// returns all of these.
     pub fn take_changed_parameters(&mut self) -> Vec<(String, String)> {
         let changed = self.environment.settings.take_changed();
         if let Some((_, application)) = changed.iter().find(|(name, _)| name == "application_name") {
@@ -321,7 +323,7 @@ impl Connection {
         self.environment.settings.get(name).map(str::to_string)
     }
 
-    /// The value of a setting that is a duration; none for zero, which means no limit.
+    /// The value of a setting that is a duration; `None` for zero, which means no limit.
     pub fn milliseconds(&self, name: &str) -> Option<u64> {
         self.environment.settings.milliseconds(name)
     }
@@ -358,7 +360,7 @@ impl Connection {
     /// A value from text, by this session's settings.
     ///
     /// # Errors
-    /// Class 22 for a text that is no such value.
+    /// Class 22 for a text that is not such a value.
     pub fn decode_text(&mut self, ty: Type, text: &str) -> Result<Value> {
         from_text(&self.environment, ty, Modifier::NONE, text)
     }
@@ -366,12 +368,12 @@ impl Connection {
     /// Reads a value of this type from its binary form.
     ///
     /// # Errors
-    /// The bytes are no value of the type.
+    /// The bytes are not a value of the type.
     pub fn decode_binary(&self, ty: Type, bytes: &[u8]) -> Result<Value> {
         from_binary(&self.environment, ty, bytes)
     }
 
-    /// The rows of a result as texts; NULL is none.
+    /// The rows of a result as texts; NULL is `None`.
     ///
     /// # Errors
     /// Same errors as [`encode_text`](Self::encode_text).

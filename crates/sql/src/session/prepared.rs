@@ -25,10 +25,10 @@ pub(crate) use portals::{Portal, Portals};
 
 /// A prepared statement.
 pub(crate) struct Prepared {
-    /// `None` if the text was empty.
+    /// The statement; `None` if the text was empty.
     pub statement: Option<Statement>,
     pub text: String,
-    /// The time at which it was prepared, and the text of the PREPARE that prepared it, if one has.
+    /// The time at which it was prepared, and the text of the PREPARE that prepared it, if one did.
     pub prepared_at: i64,
     pub declared_by: Option<String>,
     pub types: Vec<Option<Type>>,
@@ -36,7 +36,7 @@ pub(crate) struct Prepared {
     pub domains: Vec<Option<u32>>,
     /// The types of the parameters of a query inside of it, which EXPLAIN and DECLARE CURSOR have.
     pub inner_types: Arc<[Type]>,
-    /// The plan; none for statements that are not planned.
+    /// The plan; `None` for statements that are not planned.
     pub plan: parking_lot::Mutex<Option<Arc<Plan>>>,
     /// The choice between custom and generic plans for executions.
     pub choice: PlanChoice,
@@ -59,13 +59,14 @@ pub(crate) struct Given<'p> {
 }
 
 impl Given<'_> {
-    /// The types, as planning takes them.
+    /// The types in the form that planning takes.
     pub fn known_types(&self) -> Vec<Option<Type>> {
         self.types.iter().copied().map(Some).collect()
     }
 }
 
-/// A statement that was prepared without a name ([`Connection::prepared`]): it runs on connections to the same database.
+/// A statement that was prepared without a name ([`Connection::prepared`]): it can be executed on connections
+/// to the same database.
 #[derive(Clone)]
 pub struct PreparedStatement(Arc<Prepared>);
 
@@ -80,7 +81,8 @@ fn no_statement(name: &str) -> SqlError {
 }
 
 impl Connection {
-    /// Prepares a statement. `types`: oids of the parameters' types; zero or none: the statement decides.
+    /// Prepares a statement. `types`: oids of the parameters' types; the statement decides those that are
+    /// zero or missing.
     ///
     /// # Errors
     /// Class 42; 42P05 if the name is taken; 42601 for several statements.
@@ -169,7 +171,7 @@ impl Connection {
         Some((statement, text))
     }
 
-    /// Prepares a statement that is run by [`run`](Self::run), without a name and without portals.
+    /// Prepares a statement that is executed by [`run`](Self::run), without a name and without portals.
     ///
     /// ```
     /// # use heddle_sql::{Sql, Value};
@@ -200,11 +202,11 @@ impl Connection {
         Ok(PreparedStatement(Arc::new(prepared)))
     }
 
-    /// Runs a prepared statement with its parameters, in order. Each row is given to `row` when nothing can take it
-    /// back. Returns the number of rows returned or written.
+    /// Executes a prepared statement with its parameters, in order. Each row is passed to `row` once it is final.
+    /// Returns the number of rows returned or written.
     ///
     /// # Errors
-    /// The statement's; `row`'s; 08P01 for a wrong number of parameters.
+    /// The errors of the statement and of `row`; 08P01 for a wrong number of parameters.
     pub fn run(
         &mut self,
         statement: &PreparedStatement,
@@ -322,7 +324,8 @@ impl Connection {
         self.environment.prepared.get(name).cloned().ok_or_else(|| no_statement(name))
     }
 
-    /// The types of a prepared statement's parameters, and its result's columns; none if it returns no rows.
+    /// The types of a prepared statement's parameters, and its result's columns; `None` if it returns no
+    /// rows.
     ///
     /// # Errors
     /// 26000; the errors of binding it again.
@@ -356,7 +359,7 @@ impl Connection {
         self.count_statement(started, counters.as_deref());
     }
 
-    /// Forgets a prepared statement; nothing happens if there is none.
+    /// Discards a prepared statement; nothing happens if there is none.
     pub fn close_statement(&mut self, name: &str) {
         self.environment.prepared.remove(name);
     }
@@ -394,7 +397,7 @@ impl Statement {
         }
     }
 
-    /// Returns true if the statement is SELECT … INTO, which makes a table.
+    /// Returns true if the statement is SELECT … INTO, which creates a table.
     pub fn is_select_into(&self) -> bool {
         matches!(self, Statement::Query(query) if crate::ddl::select_into(query).is_some())
     }

@@ -18,7 +18,8 @@ pub struct Field {
     pub ty: Type,
     /// The type's modifier, -1 for none.
     pub modifier: i32,
-    /// The oid of the table and the number (from 1) of the column that it is taken from; zeros for an expression.
+    /// The oid of the table and the number (from 1) of the column that the values are from; zeros for an
+    /// expression.
     pub origin: (u32, i16),
 }
 
@@ -164,7 +165,7 @@ pub trait CopySource {
     fn next(&mut self, into: &mut Vec<u8>) -> Result<bool, SqlError>;
 }
 
-/// The receiver of results. A row is pushed only when nothing can take it back: after its transaction's statement was
+/// The receiver of results. A row is pushed only once it is final: after its transaction's statement was
 /// validated, or from a snapshot.
 ///
 /// Results for which an implementation has no method are ignored; COPY is refused with 0A000.
@@ -232,13 +233,13 @@ fn no_copy() -> SqlError {
 /// The result of one statement of a text, collected in memory.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StatementResult {
-    /// The columns; none if the statement returns no rows.
+    /// The columns; `None` if the statement returns no rows.
     pub fields: Option<Arc<[Field]>>,
     /// The rows, in order.
     pub rows: Vec<Vec<Value>>,
     /// The command tag, such as `INSERT 0 1`; empty for an empty text.
     pub tag: String,
-    /// The data that COPY … TO STDOUT wrote.
+    /// The output of COPY … TO STDOUT.
     pub data: Vec<u8>,
 }
 
