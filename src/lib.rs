@@ -96,6 +96,7 @@ pub use database::{
 pub use diagnostics::access_trace::{AccessTrace, TracedAccess, TracedTable, TracedThread};
 pub use diagnostics::time_samples::TimeSamples;
 pub use durability::backup::FilesReport;
+pub use durability::position::LogPosition;
 pub use durability::recovery::Recovery;
 pub use durability::watch::{RecoveryProgress, RecoveryStep};
 pub use error::{ApplicationError, Error, Result, Timeout};

@@ -5,15 +5,23 @@
 //! above all) even if the payload behind it is torn. All checksums start from the database's UUID.
 //!
 //! Blocks form one chain over the whole log: sequence numbers rise by one from block to block, across groups,
-//! segments and restarts.
+//! segments and restarts, and each block has the checksum of the header before it, so that one that belongs to another
+//! history of the same database is found out ([`chain`](super::chain)).
+//!
+//! Blocks from before log format 3 have a magic of their own and a shorter header, without term, time and predecessor. They
+//! are read, wherever they are; only blocks of format 3 are written.
 
 use super::{PAGE_BYTES, Uuid};
 
-const MAGIC: u32 = u32::from_le_bytes(*b"HBLK");
+const MAGIC: u32 = u32::from_le_bytes(*b"HBL3");
+/// The magic of blocks from before log format 3.
+const OLDER_MAGIC: u32 = u32::from_le_bytes(*b"HBLK");
 /// The flag of a group's last block: its commit mark.
 const LAST: u32 = 1;
 /// Bytes of a block's header.
-pub(crate) const HEADER_BYTES: usize = 48;
+pub(crate) const HEADER_BYTES: usize = 68;
+/// Bytes of a header from before log format 3.
+const OLDER_HEADER_BYTES: usize = 48;
 /// Header bytes that its checksum does not cover: magic and checksum.
 const UNCOVERED_BYTES: usize = 8;
 
@@ -38,6 +46,12 @@ pub(crate) struct BlockHeader {
     /// Number of blocks right before the group's first one that were in flight when the group was written: all blocks
     /// before those were durable by then.
     pub(crate) in_flight: u32,
+    /// The checksum of the header of the block before; 0: there is none, or it was not known.
+    pub(crate) predecessor: u32,
+    /// The term of the writer: larger than those of all writers before. 0: the block is from before log format 3.
+    pub(crate) term: u64,
+    /// The group's time in microseconds since 1970; 0: the block is from before log format 3.
+    pub(crate) time: u64,
 }
 
 impl BlockHeader {
@@ -53,6 +67,9 @@ impl BlockHeader {
         let flags = if self.last { LAST } else { 0 };
         bytes[40..44].copy_from_slice(&flags.to_le_bytes());
         bytes[44..48].copy_from_slice(&self.in_flight.to_le_bytes());
+        bytes[48..52].copy_from_slice(&self.predecessor.to_le_bytes());
+        bytes[52..60].copy_from_slice(&self.term.to_le_bytes());
+        bytes[60..68].copy_from_slice(&self.time.to_le_bytes());
         let checksum = checksum(uuid, &bytes[UNCOVERED_BYTES..]);
         bytes[4..8].copy_from_slice(&checksum.to_le_bytes());
         bytes
@@ -60,8 +77,11 @@ impl BlockHeader {
 
     /// The header that `bytes` begin with, if this database's engine wrote one there.
     pub(crate) fn decode(bytes: &[u8], uuid: Uuid) -> Option<BlockHeader> {
-        let bytes = bytes.first_chunk::<HEADER_BYTES>()?;
-        if u32_at(bytes, 0) != MAGIC || u32_at(bytes, 4) != checksum(uuid, &bytes[UNCOVERED_BYTES..]) {
+        let magic = u32_at(bytes.first_chunk::<OLDER_HEADER_BYTES>()?, 0);
+        let is_older = magic == OLDER_MAGIC;
+        let bytes = bytes.get(..if is_older { OLDER_HEADER_BYTES } else { HEADER_BYTES })?;
+        if !is_older && magic != MAGIC || header_checksum(bytes) != checksum(uuid, &bytes[UNCOVERED_BYTES..])
+        {
             return None;
         }
         let header = BlockHeader {
@@ -73,8 +93,19 @@ impl BlockHeader {
             index: u32_at(bytes, 36),
             last: u32_at(bytes, 40) & LAST != 0,
             in_flight: u32_at(bytes, 44),
+            ..BlockHeader::default()
         };
-        Some(header)
+        if is_older {
+            return Some(header);
+        }
+        let (predecessor, term, time) = (u32_at(bytes, 48), u64_at(bytes, 52), u64_at(bytes, 60));
+        // No writer has the term 0, by which older blocks are known.
+        (term > 0).then_some(BlockHeader { predecessor, term, time, ..header })
+    }
+
+    /// Bytes of the header as it was written: the payload is behind them.
+    pub(crate) fn bytes(&self) -> usize {
+        if self.term == 0 { OLDER_HEADER_BYTES } else { HEADER_BYTES }
     }
 
     /// The sequence number of the first block of this block's group.
@@ -89,13 +120,18 @@ impl BlockHeader {
 
     /// Bytes that the block takes in the file.
     pub(crate) fn disk_bytes(&self) -> u64 {
-        block_bytes(u64::from(self.payload_bytes))
+        (self.bytes() as u64 + u64::from(self.payload_bytes)).next_multiple_of(PAGE_BYTES)
     }
 
     /// Returns true if this is the payload that the header was made for.
     pub(crate) fn vouches_for(&self, payload: &[u8], uuid: Uuid) -> bool {
         payload.len() == self.payload_bytes as usize && checksum(uuid, payload) == self.payload_checksum
     }
+}
+
+/// The checksum of an encoded header, which the next block repeats.
+pub(crate) fn header_checksum(header: &[u8]) -> u32 {
+    u32_at(header, 4)
 }
 
 /// The checksum of some bytes of this database's log.
@@ -114,13 +150,13 @@ pub(crate) fn group_bytes_max(payload_bytes: u64) -> u64 {
     payload_bytes.div_ceil(PAGE_BYTES - HEADER_BYTES as u64).max(1) * PAGE_BYTES
 }
 
-fn u32_at(bytes: &[u8; HEADER_BYTES], offset: usize) -> u32 {
+fn u32_at(bytes: &[u8], offset: usize) -> u32 {
     let mut field = [0; 4];
     field.copy_from_slice(&bytes[offset..offset + 4]);
     u32::from_le_bytes(field)
 }
 
-fn u64_at(bytes: &[u8; HEADER_BYTES], offset: usize) -> u64 {
+fn u64_at(bytes: &[u8], offset: usize) -> u64 {
     let mut field = [0; 8];
     field.copy_from_slice(&bytes[offset..offset + 8]);
     u64::from_le_bytes(field)
@@ -142,7 +178,19 @@ mod tests {
             index: 5,
             last: true,
             in_flight: 0x2122_2324,
+            predecessor: 0x3132_3334,
+            term: 0x4142_4344_4546_4748,
+            time: 0x5152_5354_5556_5758,
         }
+    }
+
+    /// The same header as it was written before log format 3.
+    fn older() -> Vec<u8> {
+        let mut bytes = header().encode(UUID)[..OLDER_HEADER_BYTES].to_vec();
+        bytes[..4].copy_from_slice(b"HBLK");
+        let sum = checksum(UUID, &bytes[UNCOVERED_BYTES..]);
+        bytes[4..8].copy_from_slice(&sum.to_le_bytes());
+        bytes
     }
 
     #[test]
@@ -155,15 +203,27 @@ mod tests {
     }
 
     #[test]
+    fn headers_from_before_format_3_are_read() {
+        let expected = BlockHeader { predecessor: 0, term: 0, time: 0, ..header() };
+        assert_eq!(BlockHeader::decode(&older(), UUID), Some(expected));
+        assert_eq!((expected.bytes(), header().bytes()), (48, 68));
+        let full = BlockHeader { payload_bytes: 4096 - 48, ..expected };
+        assert_eq!((full.disk_bytes(), BlockHeader { term: 1, ..full }.disk_bytes()), (4096, 8192));
+        let without_term = BlockHeader { term: 0, ..header() }.encode(UUID);
+        assert_eq!(BlockHeader::decode(&without_term, UUID), None, "no writer has this term");
+    }
+
+    #[test]
     fn no_flipped_bit_and_no_truncation_goes_unnoticed() {
-        let good = header().encode(UUID);
-        for bit in 0..good.len() * 8 {
-            let mut bad = good;
-            bad[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(BlockHeader::decode(&bad, UUID), None, "bit {bit}");
-        }
-        for length in 0..good.len() {
-            assert_eq!(BlockHeader::decode(&good[..length], UUID), None);
+        for good in [header().encode(UUID).to_vec(), older()] {
+            for bit in 0..good.len() * 8 {
+                let mut bad = good.clone();
+                bad[bit / 8] ^= 1 << (bit % 8);
+                assert_eq!(BlockHeader::decode(&bad, UUID), None, "bit {bit}");
+            }
+            for length in 0..good.len() {
+                assert_eq!(BlockHeader::decode(&good[..length], UUID), None);
+            }
         }
         assert_eq!(BlockHeader::decode(&[0; HEADER_BYTES], UUID), None);
     }
@@ -179,10 +239,10 @@ mod tests {
 
     #[test]
     fn a_group_never_takes_more_than_the_bound() {
-        assert_eq!((group_bytes_max(0), group_bytes_max(4048), group_bytes_max(4049)), (4096, 4096, 8192));
+        assert_eq!((group_bytes_max(0), group_bytes_max(4028), group_bytes_max(4029)), (4096, 4096, 8192));
         for payload in (0..40_000).step_by(7) {
             assert!(block_bytes(payload) <= group_bytes_max(payload));
-            let one_page_blocks = payload.div_ceil(4048).max(1) * 4096;
+            let one_page_blocks = payload.div_ceil(4028).max(1) * 4096;
             assert_eq!(one_page_blocks, group_bytes_max(payload));
         }
     }

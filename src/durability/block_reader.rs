@@ -57,9 +57,10 @@ impl BlockReader {
         if header.disk_bytes() > segment.bytes - self.offset {
             return Err(missing());
         }
-        block.resize(HEADER_BYTES + header.payload_bytes as usize, 0);
-        let payload = &mut block[HEADER_BYTES..];
-        file.read_exact_at(payload, self.offset + HEADER_BYTES as u64).map_err(reading(path))?;
+        let header_bytes = header.bytes();
+        block.resize(header_bytes + header.payload_bytes as usize, 0);
+        let payload = &mut block[header_bytes..];
+        file.read_exact_at(payload, self.offset + header_bytes as u64).map_err(reading(path))?;
         if !header.vouches_for(payload, self.files.uuid) {
             return Err(missing());
         }

@@ -8,13 +8,14 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::block::{BlockHeader, HEADER_BYTES};
+use super::block::{BlockHeader, HEADER_BYTES, header_checksum};
+use super::chain::Chain;
 use super::failure::{damaged, what_is_wrong};
 use super::segment::{LogFiles, Segment};
 use super::starts::{GroupStart, GroupStarts};
 use super::tail::{self, Cut, LogEnd, Tail, UnfinishedGroup};
 use super::window::Window;
-use super::{EPOCH_MAX, PAGE_BYTES, Uuid};
+use super::{PAGE_BYTES, Uuid};
 use crate::base::disk::{Disk, has_bug};
 use crate::{Error, Result};
 
@@ -45,7 +46,6 @@ pub(super) struct Extent {
 #[derive(Default)]
 struct Assembly {
     extents: Vec<Extent>,
-    epoch: u64,
     /// All blocks before this one were durable when the group was written.
     durable_before: u64,
     payload: Vec<u8>,
@@ -58,10 +58,11 @@ pub(crate) struct LogReader {
     window: Window,
     /// The position at which the next block is expected.
     position: Position,
-    next_sequence: u64,
+    /// Behind the last block.
+    chain: Chain,
     assembly: Assembly,
-    /// The last whole group's epoch; 0 before the first.
-    last_epoch: u64,
+    /// Behind the last whole group.
+    whole: Chain,
     /// The last whole group, and before it those that were in flight when it was written: each with the sequence number of
     /// its first block.
     last_groups: VecDeque<(u64, Vec<Extent>)>,
@@ -93,9 +94,9 @@ impl LogReader {
             segments,
             window,
             position: Position { index: 0, offset: start.offset },
-            next_sequence: start.sequence,
+            chain: Chain::before(start.sequence),
             assembly: Assembly::default(),
-            last_epoch: 0,
+            whole: Chain::before(start.sequence),
             last_groups: VecDeque::new(),
             starts: GroupStarts::new(start),
             tail: None,
@@ -149,6 +150,12 @@ impl LogReader {
             .map_or(self.position, |extent| extent.start)
     }
 
+    /// The place in the chain right behind the last whole group: its position and its time.
+    #[cfg(test)]
+    pub(crate) fn last_whole(&self) -> &Chain {
+        &self.whole
+    }
+
     /// The content of the group at this place makes no sense although its checksums fit: that is damage of the place,
     /// whatever it was that refused it.
     pub(super) fn blame(&self, place: Position, error: Error) -> Error {
@@ -176,9 +183,10 @@ impl LogReader {
         });
         Ok(LogEnd {
             cut,
-            last_epoch: self.last_epoch,
-            highest_epoch_seen: tail.highest_epoch.max(self.last_epoch),
-            next_sequence: self.group_sequence(),
+            last_epoch: self.whole.epoch(),
+            highest_epoch_seen: tail.highest_epoch.max(self.whole.epoch()),
+            highest_term_seen: tail.highest_term.max(self.whole.position().term()),
+            chain: self.whole,
             position,
             last_groups: self.last_groups.into_iter().flat_map(|(_, extents)| extents).collect(),
             starts: self.starts,
@@ -191,11 +199,6 @@ impl LogReader {
     /// The position at which the group begins that is being assembled.
     fn group_position(&self) -> Position {
         self.assembly.extents.first().map_or(self.position, |extent| extent.start)
-    }
-
-    /// The sequence number of that group's first block.
-    fn group_sequence(&self) -> u64 {
-        self.next_sequence - self.assembly.extents.len() as u64
     }
 
     /// Moves from the end of a full segment to the next one; returns false if that one was made after the log was
@@ -224,17 +227,18 @@ impl LogReader {
         let Some(header) = BlockHeader::decode(bytes, self.files.uuid) else {
             return Ok(None);
         };
+        let checksum = header_checksum(bytes);
         self.check_place(&header)?;
-        let payload = self.window.bytes(offset + HEADER_BYTES as u64, u64::from(header.payload_bytes))?;
+        let payload = self.window.bytes(offset + header.bytes() as u64, u64::from(header.payload_bytes))?;
         let is_whole = header.vouches_for(payload, self.files.uuid);
         if !is_whole && !has_bug!(self.files.disk, BadChecksumAccepted) {
             return Ok(None);
         }
         self.assembly.payload.extend_from_slice(payload);
-        (self.assembly.epoch, self.assembly.durable_before) = (header.epoch, header.durable_before());
+        self.assembly.durable_before = header.durable_before();
         self.assembly.extents.push(Extent { start: self.position, bytes: header.disk_bytes() });
         self.position.offset += header.disk_bytes();
-        self.next_sequence += 1;
+        self.chain.pass(&header, checksum);
         Ok(Some(header))
     }
 
@@ -242,36 +246,39 @@ impl LogReader {
     /// tampered with: what is not yet written is zeros, never an old block.
     fn check_place(&self, header: &BlockHeader) -> Result<()> {
         let segment = &self.segments[self.position.index];
-        let index = self.assembly.extents.len() as u64;
-        let epoch_fits = match index {
-            0 => header.epoch > self.last_epoch && header.epoch <= EPOCH_MAX,
-            _ => header.epoch == self.assembly.epoch,
-        };
-        let fits = header.sequence == self.next_sequence
+        let fits = self.chain.may_continue_with(header)
             && header.segment == segment.number
-            && u64::from(header.index) == index
-            && epoch_fits
             && header.disk_bytes() <= segment.bytes - self.position.offset;
         if fits {
             return Ok(());
         }
         let detail = format!(
-            "block {} of epoch {} (number {} in its group, of segment {}) is out of place: block {} is expected",
-            header.sequence, header.epoch, header.index, header.segment, self.next_sequence
+            "block {} of epoch {}, term {} and time {} (number {} in its group, of segment {}) is out of place: block {} is \
+             expected, behind epoch {} of term {} and time {}",
+            header.sequence,
+            header.epoch,
+            header.term,
+            header.time,
+            header.index,
+            header.segment,
+            self.chain.next_sequence(),
+            self.chain.epoch(),
+            self.chain.position().term(),
+            self.chain.time()
         );
         Err(damaged(&segment.path, self.position.offset, detail))
     }
 
     fn finish_group(&mut self) -> Group {
-        let sequence = self.group_sequence();
-        let Assembly { extents, epoch, durable_before, payload } = std::mem::take(&mut self.assembly);
+        let (sequence, epoch) = (self.whole.next_sequence(), self.chain.epoch());
+        let Assembly { extents, durable_before, payload } = std::mem::take(&mut self.assembly);
         if let Some(Extent { start, .. }) = extents.first() {
             let segment = self.segments[start.index].number;
             let start = GroupStart { epoch, segment, offset: start.offset, sequence };
             self.starts.note(start, extents.iter().map(|extent| extent.bytes).sum());
         }
-        let is_first = self.last_epoch == 0;
-        self.last_epoch = epoch;
+        let is_first = self.whole.epoch() == 0;
+        self.whole = self.chain;
         let is_kept = !has_bug!(self.files.disk, FlightNotRewritten);
         self.last_groups.retain(|(first, _)| is_kept && *first >= durable_before);
         self.last_groups.push_back((sequence, extents));
@@ -302,8 +309,8 @@ impl LogReader {
         let group = UnfinishedGroup {
             start: self.group_position(),
             first_missing: self.position,
-            missing_sequence: self.next_sequence,
-            first_sequence: self.group_sequence(),
+            missing_sequence: self.chain.next_sequence(),
+            first_sequence: self.whole.next_sequence(),
         };
         tail::examine(&self.files, &self.segments, &group)
     }

@@ -4,13 +4,13 @@
 //! version it begins with the magic and the version, and ends with a checksum of all before, so that a newer one can
 //! be distinguished from a damaged one.
 //!
-//! Of version 4 since two groups of the log may be in flight: a program of before that would take what a crash leaves of them for
+//! Of version 5 since blocks of the log say their term and time (log format 3), which a program of before would take for a torn
+//! tail. Of version 4 since two groups of the log may be in flight: a program of before that would take what a crash leaves of them for
 //! damage, or make only the second of them durable. Version 3 said where a log elsewhere is, and was used for nothing else.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::FORMAT_VERSION;
 use super::failure::damaged;
 use crate::{Error, Result};
 
@@ -18,9 +18,9 @@ const MAGIC: &[u8; 8] = b"HEDDLEDB";
 const CHECKSUM_BYTES: usize = 4;
 /// Magic, version, UUID, checksum.
 const MANIFEST_BYTES: usize = 8 + 4 + 16 + CHECKSUM_BYTES;
-/// The version of a manifest: behind the UUID it says where the log is, if that is elsewhere. Other files keep [`FORMAT_VERSION`]: a
-/// program that must refuse the log refuses the manifest.
-pub(super) const MANIFEST_VERSION: u32 = 4;
+/// The version of a manifest: behind the UUID it says where the log is, if that is elsewhere. Other files have
+/// versions of their own: a program that must refuse the log refuses the manifest.
+pub(super) const MANIFEST_VERSION: u32 = 5;
 /// The first version of a manifest that says where the log is, and of the files that say whose a directory elsewhere is.
 pub(super) const LOG_ELSEWHERE: u32 = 3;
 /// Longest manifest of any version: a longer one is not read.
@@ -105,7 +105,7 @@ pub(super) fn unseal<'b>(
         return Err(damaged(path, 8, "it is too short"));
     };
     let version = u32::from_le_bytes(*version);
-    check_version_up_to(MANIFEST_VERSION, version, path)?;
+    check_version(MANIFEST_VERSION, version, path)?;
     let Some((uuid, text)) = rest.split_first_chunk::<16>() else {
         return Err(damaged(path, 12, "it is too short"));
     };
@@ -120,12 +120,8 @@ pub(super) fn unseal<'b>(
     }
 }
 
-/// Refuses versions that this program does not know.
-pub(super) fn check_version(found: u32, path: &Path) -> Result<()> {
-    check_version_up_to(FORMAT_VERSION, found, path)
-}
-
-fn check_version_up_to(supported: u32, found: u32, path: &Path) -> Result<()> {
+/// Refuses versions of a file that this program does not know.
+pub(super) fn check_version(supported: u32, found: u32, path: &Path) -> Result<()> {
     match found {
         0 => Err(damaged(path, 8, "there is no format version 0")),
         _ if found <= supported => Ok(()),

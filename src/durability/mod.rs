@@ -32,6 +32,7 @@
 pub(crate) mod backup;
 mod block;
 mod block_reader;
+mod chain;
 pub(crate) mod checkpoint;
 mod directory;
 use crate::error::failure;
@@ -40,6 +41,7 @@ pub(crate) mod log_holds;
 mod log_place;
 mod log_reader;
 mod manifest;
+pub(crate) mod position;
 mod prepare;
 pub(crate) mod progress;
 pub(crate) mod recovery;
@@ -59,8 +61,9 @@ mod tests;
 
 #[cfg(test)]
 pub(crate) use block::checksum;
-pub(crate) use block::{BlockHeader, HEADER_BYTES, group_bytes_max};
+pub(crate) use block::{BlockHeader, group_bytes_max, header_checksum};
 pub(crate) use block_reader::BlockReader;
+pub(crate) use chain::Chain;
 pub(crate) use directory::{DatabaseDirectory, checkpoints_of, identity};
 #[cfg(test)]
 pub(crate) use log_reader::Group;
@@ -82,7 +85,12 @@ pub(crate) const PAGE_BYTES: u64 = 4096;
 /// epoch in a file that is higher is damage.
 pub(crate) const EPOCH_MAX: u64 = (1 << 40) - (1 << 20);
 
-/// The newest format of segments and checkpoints that this program knows, and the one that it writes. Version 2 has checkpoints,
-/// and logs that need not begin with segment 1; otherwise it is as version 1, which is read. The database's manifest, which every
-/// program reads first, has versions of its own: it is raised when the database is opened for writing.
-pub(crate) const FORMAT_VERSION: u32 = 2;
+/// The newest format of checkpoints that this program knows, and the one that it writes. Version 2 has checkpoints; version 1 is of
+/// databases that have none. The database's manifest, which every program reads first, has versions of its own: it is raised
+/// when the database is opened for writing.
+pub(crate) const CHECKPOINT_VERSION: u32 = 2;
+
+/// The same of the log's segments. In version 3 each group has a term and a time, and each block the checksum of the header before
+/// it; segments of an earlier version may go on with such blocks. Version 2 has logs that need not begin with segment 1;
+/// otherwise it is as version 1.
+pub(crate) const LOG_VERSION: u32 = 3;

@@ -20,6 +20,7 @@ use parking_lot::Mutex;
 use crate::base::atomics::{AtomicUsize, Ordering};
 use crate::base::disk::Disk;
 use crate::durability::checkpoint::{self, Checkpoints, Crew, Manifest};
+use crate::durability::position::LogPosition;
 use crate::durability::replay::replay;
 use crate::durability::segment::LogFiles;
 use crate::durability::tail::LogEnd;
@@ -31,6 +32,7 @@ use crate::storage::restore::{Overlap, derive_indexes};
 use crate::storage::slab::Cutter;
 use crate::storage::store::Store;
 use crate::storage::table::TableCore;
+use crate::types::Timestamp;
 
 /// The result of recovery when a database is opened: the recovered data, and the time of each step.
 #[derive(Clone, Debug, Default)]
@@ -53,6 +55,11 @@ pub struct Recovery {
     pub bytes: u64,
     /// The highest epoch that was durable; 0: the database was empty.
     pub durable_epoch: u64,
+    /// The position of the last group in the log; `None` if the log has no group.
+    pub last_position: Option<LogPosition>,
+    /// The time of the last group in the log: all transactions that were acknowledged before it are there. `None` if the log has
+    /// no group, or its last group is from before log format 3.
+    pub last_time: Option<Timestamp>,
     /// The data cut off at the log's end: a group that was being written when the power failed. `None` if nothing was
     /// cut off.
     pub cut: Option<String>,
@@ -184,6 +191,7 @@ fn read_log(
     let end = log.end()?;
     end.must_reach(log_epoch)?;
     recovery.cut = end.cut.as_ref().map(Cut::to_string);
+    (recovery.last_position, recovery.last_time) = (end.last_position(), end.last_time());
     recovery.replay_time = start.elapsed();
     Ok(end)
 }

@@ -9,6 +9,7 @@
 //!   the same bytes, and synced. (The groups before them were durable before the last one was written.) This is the one
 //!   case in which a page that may be durable is written again: a torn write of what is there already changes nothing.
 
+use super::chain::Chain;
 use super::failure::{reading, writing};
 use super::log_reader::{Extent, Position};
 use super::segment::{LogFiles, OpenSegment, Segment};
@@ -29,7 +30,10 @@ pub(crate) struct RepairedLog {
     pub(crate) cut: Option<Cut>,
     /// New groups get higher epochs than this.
     pub(crate) highest_epoch_seen: u64,
-    pub(super) next_sequence: u64,
+    /// The writer gets a higher term than this.
+    pub(super) highest_term_seen: u64,
+    /// Behind the last whole group.
+    pub(super) chain: Chain,
     pub(super) position: Position,
     pub(super) starts: GroupStarts,
     pub(super) files: LogFiles,
@@ -53,7 +57,8 @@ pub(crate) fn repair(end: LogEnd) -> Result<RepairedLog> {
         #[cfg(test)]
         cut: end.cut,
         highest_epoch_seen: end.highest_epoch_seen,
-        next_sequence: end.next_sequence,
+        highest_term_seen: end.highest_term_seen,
+        chain: end.chain,
         position: end.position,
         starts: end.starts,
         files: end.files,

@@ -12,7 +12,7 @@ use super::failure::{damaged, reading, writing};
 use super::groups_in_flight::GROUPS_IN_FLIGHT_MAX;
 use super::manifest::check_version;
 use super::starts::GroupStart;
-use super::{FORMAT_VERSION, PAGE_BYTES, Uuid};
+use super::{LOG_VERSION, PAGE_BYTES, Uuid};
 use crate::base::disk::{Disk, File, has_bug};
 use crate::{Error, Result};
 
@@ -65,7 +65,7 @@ fn number_of(name: &OsStr) -> Option<u32> {
 pub(super) fn encode_header(number: u32, bytes: u64, uuid: Uuid) -> Vec<u8> {
     let mut page = vec![0; PAGE];
     page[0..8].copy_from_slice(MAGIC);
-    page[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+    page[8..12].copy_from_slice(&LOG_VERSION.to_le_bytes());
     page[12..16].copy_from_slice(&number.to_le_bytes());
     page[16..32].copy_from_slice(&uuid.0);
     page[32..40].copy_from_slice(&bytes.to_le_bytes());
@@ -88,7 +88,7 @@ fn decode_header(page: &[u8; PAGE], number: u32, uuid: Uuid, path: &Path) -> Res
     if crc32c::crc32c(&page[..CHECKSUM_AT]) != u32::from_le_bytes(field(page, CHECKSUM_AT)) {
         return Err(damaged(path, 0, "the segment header's checksum does not fit its content"));
     }
-    check_version(u32::from_le_bytes(field(page, 8)), path)?;
+    check_version(LOG_VERSION, u32::from_le_bytes(field(page, 8)), path)?;
     if field(page, 16) != uuid.0 {
         return Err(Error::ForeignFile { path: path.display().to_string() });
     }

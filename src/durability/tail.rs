@@ -10,12 +10,15 @@ use std::path::PathBuf;
 
 use super::PAGE_BYTES;
 use super::block::BlockHeader;
+use super::chain::Chain;
 use super::failure::damaged;
 use super::log_reader::{Extent, Position};
+use super::position::{LogPosition, time_of_group};
 use super::segment::{LogFiles, Segment};
 use super::starts::GroupStarts;
 use super::window::Window;
 use crate::Result;
+use crate::types::Timestamp;
 
 static ZEROS: [u8; PAGE_BYTES as usize] = [0; PAGE_BYTES as usize];
 
@@ -50,7 +53,10 @@ pub(crate) struct LogEnd {
     pub(crate) last_epoch: u64,
     /// The highest epoch met, unfinished groups included. New groups get higher ones.
     pub(crate) highest_epoch_seen: u64,
-    pub(super) next_sequence: u64,
+    /// The highest term met, unfinished groups included. The next writer gets a higher one.
+    pub(super) highest_term_seen: u64,
+    /// Behind the last whole group.
+    pub(super) chain: Chain,
     /// Right behind the last whole group.
     pub(super) position: Position,
     /// Extents of the last whole group, and of those that were in flight when it was written.
@@ -64,6 +70,16 @@ pub(crate) struct LogEnd {
 }
 
 impl LogEnd {
+    /// The position of the last whole group; `None` if there is none.
+    pub(crate) fn last_position(&self) -> Option<LogPosition> {
+        (self.last_epoch > 0).then(|| self.chain.position())
+    }
+
+    /// The time of the last whole group, if it has one.
+    pub(crate) fn last_time(&self) -> Option<Timestamp> {
+        time_of_group(self.chain.time())
+    }
+
     /// Checks that the log reaches as far as is known to have been durable.
     ///
     /// # Errors
@@ -95,6 +111,7 @@ pub(super) struct UnfinishedGroup {
 #[derive(Default)]
 pub(super) struct Tail {
     pub(super) highest_epoch: u64,
+    pub(super) highest_term: u64,
     pub(super) dropped_bytes: u64,
     pub(super) dirty: Vec<Extent>,
 }
@@ -133,6 +150,7 @@ fn examine_segment(
                 }
                 if header.group_start() >= group.first_sequence {
                     tail.highest_epoch = tail.highest_epoch.max(header.epoch);
+                    tail.highest_term = tail.highest_term.max(header.term);
                     payload_end = place.offset + header.disk_bytes();
                 }
             }

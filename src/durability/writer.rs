@@ -9,7 +9,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::block::{BlockHeader, HEADER_BYTES, block_bytes, checksum, group_bytes_max};
+use super::block::{BlockHeader, HEADER_BYTES, block_bytes, checksum, group_bytes_max, header_checksum};
+use super::chain::Chain;
 use super::failure::writing;
 use super::groups_in_flight::{GROUPS_IN_FLIGHT_MAX, GroupsInFlight, Unsynced};
 use super::segment::OpenSegment;
@@ -18,6 +19,7 @@ use super::starts::GroupStart;
 use super::{PAGE_BYTES, RepairedLog, SegmentSizes, Segments, Uuid};
 use crate::base::disk::has_bug;
 use crate::storage::redo::RedoPart;
+use crate::types::Timestamp;
 use crate::types::memory::{Refused, reserve};
 use crate::{Error, Result};
 
@@ -32,9 +34,12 @@ pub(crate) struct LogWriter {
     current: Arc<OpenSegment>,
     /// The offset of the next block in the present segment.
     offset: u64,
-    next_sequence: u64,
+    /// Behind the last block.
+    chain: Chain,
     /// The next group's epoch is higher.
     last_epoch: u64,
+    /// This writer's term.
+    term: u64,
     /// The file handle of the segment through which the next group is written: not that of the group before it.
     lane: usize,
     in_flight: Arc<GroupsInFlight>,
@@ -101,8 +106,9 @@ impl LogWriter {
             block_bytes_max: options.block_bytes_max(),
             current: Arc::new(current),
             offset: log.position.offset,
-            next_sequence: log.next_sequence,
+            chain: log.chain,
             last_epoch: log.highest_epoch_seen,
+            term: log.highest_term_seen.saturating_add(1),
             lane: 0,
             in_flight: Arc::default(),
             buffer,
@@ -179,13 +185,16 @@ impl LogWriter {
         }
         let is_noted = !has_bug!(self.segments.disk(), FlightNotNoted);
         let first = self.in_flight.first_sequence().filter(|_| is_noted);
-        let in_flight = first.map_or(0, |first| (self.next_sequence - first) as u32);
+        let in_flight = first.map_or(0, |first| (self.chain.next_sequence() - first) as u32);
+        let of_group =
+            BlockHeader { epoch, in_flight, term: self.term, time: self.time(), ..BlockHeader::default() };
         let (mut files, mut index, mut written) = (Vec::with_capacity(1), 0, 0);
         if self.offset == self.current.segment.bytes {
             self.enter_next_segment()?;
         }
         let segment = self.current.segment.number;
-        let start = GroupStart { epoch, segment, offset: self.offset, sequence: self.next_sequence };
+        let sequence = self.chain.next_sequence();
+        let start = GroupStart { epoch, segment, offset: self.offset, sequence };
         loop {
             if self.offset == self.current.segment.bytes {
                 files.push(self.enter_next_segment()?);
@@ -193,10 +202,8 @@ impl LogWriter {
             let room = self.affordable(self.current.segment.bytes - self.offset, source.left);
             let payload_bytes = source.left.min(room - HEADER_BYTES as u64);
             let last = payload_bytes == source.left;
-            self.assemble(
-                BlockHeader { epoch, index, last, in_flight, ..self.header(payload_bytes) },
-                &mut source,
-            )?;
+            let header = BlockHeader { index, last, ..self.header(payload_bytes, &of_group) };
+            self.assemble(header, &mut source)?;
             let (path, file) = (&self.current.segment.path, &self.current.files[self.lane]);
             while let Err(error) = file.write_all_at(&self.buffer, self.offset).map_err(writing(path)) {
                 if !may_pass(&error) || !waits(&error) {
@@ -205,7 +212,7 @@ impl LogWriter {
             }
             self.offset += self.buffer.len() as u64;
             written += self.buffer.len() as u64;
-            self.next_sequence += 1;
+            self.chain.pass(&header, header_checksum(&self.buffer));
             self.segments.use_up(self.buffer.len() as u64);
             index += 1;
             if last {
@@ -238,14 +245,23 @@ impl LogWriter {
         Ok(std::mem::replace(&mut self.current, Arc::new(next)))
     }
 
-    /// The next block's header, but for what its group says.
-    fn header(&self, payload_bytes: u64) -> BlockHeader {
+    /// The next block's header, but for its place in its group, which says what all its blocks say.
+    fn header(&self, payload_bytes: u64, of_group: &BlockHeader) -> BlockHeader {
         BlockHeader {
             payload_bytes: payload_bytes as u32,
-            sequence: self.next_sequence,
+            sequence: self.chain.next_sequence(),
             segment: self.current.segment.number,
-            ..BlockHeader::default()
+            predecessor: self.chain.checksum(),
+            ..*of_group
         }
+    }
+
+    /// The next group's time: now, or the time of the group before where the clock was set back since. All transactions that
+    /// were acknowledged before a moment are in groups of this time or earlier ones.
+    fn time(&self) -> u64 {
+        // Zero is the time of groups from before log format 3.
+        let now = u64::try_from(Timestamp::now().microseconds()).unwrap_or(0).max(1);
+        now.max(self.chain.time())
     }
 
     /// Puts a block into the buffer: header, payload, zeros up to the page's end.

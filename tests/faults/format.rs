@@ -13,11 +13,12 @@ use crate::journal::{DIRECTORY, options};
 use crate::seed;
 
 /// What is kept, and whether it has a checkpoint. Version 3 is of databases whose log is elsewhere, and of no others.
-const KEPT: [(&str, bool); 4] = [
+const KEPT: [(&str, bool); 5] = [
     ("format-2-log", false),
     ("format-2-checkpoint", true),
     (LOG_ELSEWHERE, true),
     ("format-4-checkpoint", true),
+    ("format-5-checkpoint", true),
 ];
 const LOG_ELSEWHERE: &str = "format-3-log-elsewhere";
 /// Where the log of that one is on its disk, as its manifest says.
@@ -79,9 +80,9 @@ fn a_newer_format_is_refused_by_name_and_nothing_is_changed() {
     let part: fn(&Forge, &mut Vec<u8>) = |forge, bytes| forge.seal_part(bytes);
     // The manifest says for the log what version a program has to know.
     for (path, seal, known) in [
-        (Path::new(DIRECTORY).join("MANIFEST"), manifest, 4_u32),
+        (Path::new(DIRECTORY).join("MANIFEST"), manifest, 5_u32),
         (newest("checkpoint", ".manifest"), manifest, 2),
-        (newest("log", ".log"), segment, 2),
+        (newest("log", ".log"), segment, 3),
         (newest("checkpoint", ".part"), part, 2),
     ] {
         let forged = forge.again();
@@ -110,7 +111,7 @@ fn a_newer_format_is_refused_by_name_and_nothing_is_changed() {
     }
 }
 
-/// Version 1 had no checkpoints and was otherwise the same: such a database is read, and its manifest made version 4.
+/// Version 1 had no checkpoints and was otherwise the same: such a database is read, and its manifest made version 5.
 #[test]
 fn the_older_format_is_read_and_raised_only_when_it_is_written() {
     let forge = Forge::of(&load("format-2-log"), DIRECTORY);
@@ -127,13 +128,14 @@ fn the_older_format_is_read_and_raised_only_when_it_is_written() {
     Database::open(DIRECTORY, plain).expect("read").close().expect("closed");
     assert_eq!(forge.bytes(&manifest)[8], 1, "who only reads changes nothing");
     seed::check(&forge.disk, ProtocolKind::default(), "version 1");
-    assert_eq!(forge.bytes(&manifest)[8], 4);
+    assert_eq!(forge.bytes(&manifest)[8], 5);
 }
 
 /// A program that does not know of groups that were in flight together would take what a crash leaves of them for damage, or
-/// make only one of them durable. So it must refuse every database to which this one may have written.
+/// make only one of them durable; one that does not know of blocks with a term would take them for a torn tail. So both must
+/// refuse every database to which this one may have written.
 #[test]
-fn what_may_be_written_with_two_groups_in_flight_is_of_a_version_that_older_programs_refuse() {
+fn what_may_be_written_by_this_version_is_of_a_version_that_older_programs_refuse() {
     let manifest = Path::new(DIRECTORY).join("MANIFEST");
     for (name, _) in KEPT {
         let disk = load(name);
@@ -141,7 +143,7 @@ fn what_may_be_written_with_two_groups_in_flight_is_of_a_version_that_older_prog
         let plain = || options(&disk, ProtocolKind::default());
         Database::open(DIRECTORY, plain()).expect(name).close().expect(name);
         let after = disk.bytes(&manifest).expect("a manifest");
-        assert_eq!(after[8..12], 4_u32.to_le_bytes(), "{name}");
+        assert_eq!(after[8..12], 5_u32.to_le_bytes(), "{name}");
         assert_eq!(
             after[12..after.len() - 4],
             before[12..before.len() - 4],
@@ -149,7 +151,7 @@ fn what_may_be_written_with_two_groups_in_flight_is_of_a_version_that_older_prog
         );
         Database::backup_directory(DIRECTORY, "copy", &plain(), &mut |_, _| ()).expect(name);
         let copy = disk.bytes(&Path::new("copy").join("MANIFEST")).expect("a manifest");
-        assert_eq!(copy[8..12], 4_u32.to_le_bytes(), "{name}");
+        assert_eq!(copy[8..12], 5_u32.to_le_bytes(), "{name}");
         seed::check(&disk, ProtocolKind::default(), name);
     }
 }

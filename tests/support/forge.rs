@@ -10,7 +10,11 @@ use heddledb::testing::{Disk, SimulatedDisk};
 /// A log is written in pages of this many bytes.
 pub const PAGE: usize = 4096;
 /// Bytes of a log block's header.
-pub const LOG_HEADER: usize = 48;
+pub const LOG_HEADER: usize = 68;
+/// The same before log format 3, and the magic of such blocks.
+const OLDER_LOG_HEADER: usize = 48;
+const OLDER_LOG_MAGIC: &[u8] = b"HBLK";
+const LOG_MAGIC: &[u8] = b"HBL3";
 /// Bytes of a part's header, and of its blocks' headers.
 pub const PART_HEADER: usize = 40;
 pub const PART_BLOCK_HEADER: usize = 32;
@@ -30,6 +34,9 @@ pub struct LogBlock {
     pub sequence: u64,
     pub epoch: u64,
     pub segment: u32,
+    /// Term and time; 0 before log format 3.
+    pub term: u64,
+    pub time: u64,
     pub payload: Vec<u8>,
 }
 
@@ -43,6 +50,15 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 
 fn put_u32(bytes: &mut [u8], at: usize, number: u32) {
     bytes[at..at + 4].copy_from_slice(&number.to_le_bytes());
+}
+
+/// How long the header is of the block that begins here, if one does.
+fn log_header(bytes: &[u8]) -> Option<usize> {
+    match &bytes[..4] {
+        LOG_MAGIC => Some(LOG_HEADER),
+        OLDER_LOG_MAGIC => Some(OLDER_LOG_HEADER),
+        _ => None,
+    }
 }
 
 impl Forge {
@@ -89,12 +105,17 @@ impl Forge {
             while offset < bytes.len() {
                 let header = &bytes[offset..];
                 let length = u32_at(header, 12) as usize;
-                if header[..4] == *b"HBLK" {
-                    let payload = header[LOG_HEADER..LOG_HEADER + length].to_vec();
+                if let Some(bytes) = log_header(header) {
+                    let payload = header[bytes..bytes + length].to_vec();
                     let (sequence, epoch, segment) =
                         (u64_at(header, 16), u64_at(header, 24), u32_at(header, 32));
-                    blocks.push(LogBlock { path: path.clone(), offset, sequence, epoch, segment, payload });
-                    offset += (LOG_HEADER + length).next_multiple_of(PAGE);
+                    let (term, time) = match bytes {
+                        LOG_HEADER => (u64_at(header, 52), u64_at(header, 60)),
+                        _ => (0, 0),
+                    };
+                    let path = path.clone();
+                    blocks.push(LogBlock { path, offset, sequence, epoch, segment, term, time, payload });
+                    offset += (bytes + length).next_multiple_of(PAGE);
                 } else {
                     offset += PAGE;
                 }
@@ -103,32 +124,53 @@ impl Forge {
         blocks
     }
 
-    /// Puts a block there that is a group of its own; only if its segment has room for it.
+    /// Puts a block there that is a group of its own; only if its segment has room for it. Blocks of format 3 behind it are made
+    /// to follow it.
     pub fn put_log_block(&self, block: &LogBlock) {
         let mut bytes = self.bytes(&block.path);
         let mut written = vec![0; (LOG_HEADER + block.payload.len()).next_multiple_of(PAGE)];
         if block.offset + written.len() > bytes.len() {
             return;
         }
-        written[..4].copy_from_slice(b"HBLK");
+        written[..4].copy_from_slice(LOG_MAGIC);
         put_u32(&mut written, 8, self.seeded_checksum(&block.payload));
         put_u32(&mut written, 12, block.payload.len() as u32);
         written[16..24].copy_from_slice(&block.sequence.to_le_bytes());
         written[24..32].copy_from_slice(&block.epoch.to_le_bytes());
         put_u32(&mut written, 32, block.segment);
         put_u32(&mut written, 40, 1);
+        written[52..60].copy_from_slice(&block.term.max(1).to_le_bytes());
+        written[60..68].copy_from_slice(&block.time.to_le_bytes());
         let sum = self.seeded_checksum(&written[8..LOG_HEADER]);
         put_u32(&mut written, 4, sum);
         written[LOG_HEADER..LOG_HEADER + block.payload.len()].copy_from_slice(&block.payload);
         bytes[block.offset..block.offset + written.len()].copy_from_slice(&written);
         self.put(&block.path, bytes);
+        self.chain_log();
+    }
+
+    /// Gives each block of format 3 the checksum of the header before it.
+    pub fn chain_log(&self) {
+        let mut before = 0;
+        for block in self.log_blocks() {
+            let mut bytes = self.bytes(&block.path);
+            let header = &mut bytes[block.offset..];
+            if log_header(header) == Some(LOG_HEADER) && block.sequence > 1 {
+                put_u32(header, 48, before);
+                let sum = self.seeded_checksum(&header[8..LOG_HEADER]);
+                put_u32(header, 4, sum);
+            }
+            before = u32_at(header, 4);
+            self.put(&block.path, bytes);
+        }
     }
 
     /// Appends a group with this payload behind the last one.
     pub fn append_to_log(&self, payload: &[u8]) {
         let blocks = self.log_blocks();
         let last = blocks.last().expect("a block");
-        let offset = last.offset + (LOG_HEADER + last.payload.len()).next_multiple_of(PAGE);
+        let header = if last.term == 0 { OLDER_LOG_HEADER } else { LOG_HEADER };
+        let offset = last.offset + (header + last.payload.len()).next_multiple_of(PAGE);
         let (sequence, epoch) = (last.sequence + 1, last.epoch + 1);
         self.put_log_block(&LogBlock { offset, sequence, epoch, payload: payload.to_vec(), ..last.clone() });
     }

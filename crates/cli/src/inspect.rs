@@ -83,6 +83,17 @@ fn log(db: &Database) -> Table {
     line("redo bytes", recovery.bytes.to_string());
     line("recovery", recovery.to_string());
     line("last durable epoch", recovery.durable_epoch.to_string());
+    if let Some(position) = recovery.last_position {
+        line(
+            "end of the log",
+            format!("position {position}: term {}, epoch {}", position.term(), position.epoch()),
+        );
+        let time = recovery.last_time.map(|time| time.to_string());
+        line(
+            "time of its last group",
+            time.unwrap_or_else(|| "none: it is from before log format 3".to_string()),
+        );
+    }
     if let Some(cut) = &recovery.cut {
         line("torn tail", cut.clone());
     }

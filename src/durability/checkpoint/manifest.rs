@@ -7,7 +7,7 @@ use super::encoding::Fields;
 use crate::Result;
 use crate::durability::failure::damaged;
 use crate::durability::manifest::check_version;
-use crate::durability::{EPOCH_MAX, FORMAT_VERSION, GroupStart, PAGE_BYTES, Uuid};
+use crate::durability::{CHECKPOINT_VERSION, EPOCH_MAX, GroupStart, PAGE_BYTES, Uuid};
 use crate::error::Error;
 use crate::storage::redo::COPIED_BYTES_MIN;
 
@@ -121,7 +121,7 @@ impl Manifest {
 
     pub(super) fn encode(&self, uuid: Uuid) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
-        bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+        bytes.extend_from_slice(&CHECKPOINT_VERSION.to_le_bytes());
         bytes.extend_from_slice(&uuid.0);
         let mut u64s = |numbers: &[u64]| numbers.iter().for_each(|number| bytes.extend(number.to_le_bytes()));
         let GroupStart { epoch, segment, offset, sequence } = self.log_start;
@@ -148,7 +148,7 @@ impl Manifest {
         if crc32c::crc32c(content) != u32::from_le_bytes(*checksum) {
             return Err(damaged(path, 0, "its checksum does not fit its content"));
         }
-        check_version(fields.u32().ok_or_else(too_short)?, path)?;
+        check_version(CHECKPOINT_VERSION, fields.u32().ok_or_else(too_short)?, path)?;
         if fields.array().ok_or_else(too_short)? != uuid.0 {
             return Err(Error::ForeignFile { path: path.display().to_string() });
         }

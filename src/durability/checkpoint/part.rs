@@ -13,7 +13,7 @@ use crate::base::disk::{Disk, File};
 use crate::durability::block::checksum;
 use crate::durability::failure::{damaged, reading, what_is_wrong, writing};
 use crate::durability::manifest::check_version;
-use crate::durability::{FORMAT_VERSION, Uuid};
+use crate::durability::{CHECKPOINT_VERSION, Uuid};
 use crate::error::Error;
 
 const MAGIC: &[u8; 8] = b"HEDDLCPT";
@@ -39,7 +39,7 @@ impl PartName {
     /// The part's header.
     pub(super) fn header(self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
-        bytes.extend(FORMAT_VERSION.to_le_bytes());
+        bytes.extend(CHECKPOINT_VERSION.to_le_bytes());
         bytes.extend(self.uuid.0);
         bytes.extend(self.checkpoint.to_le_bytes());
         bytes.extend(self.part.to_le_bytes());
@@ -57,7 +57,7 @@ impl PartName {
             return Err(damaged(path, 0, "the header's checksum does not fit its content"));
         }
         let mut fields = Fields { rest: &content[MAGIC.len()..] };
-        check_version(fields.u32().unwrap_or_default(), path)?;
+        check_version(CHECKPOINT_VERSION, fields.u32().unwrap_or_default(), path)?;
         if fields.array() != Some(self.uuid.0) {
             return Err(Error::ForeignFile { path: path.display().to_string() });
         }

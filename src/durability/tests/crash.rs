@@ -11,7 +11,7 @@ fn options() -> SegmentSizes {
 
 /// Twenty groups, from nothing at all to more than a segment.
 fn groups() -> Vec<Group> {
-    let sizes = [10, 5000, 0, 4048, 20_000, 4049, 300, 8096, 8097, 1];
+    let sizes = [10, 5000, 0, 4028, 20_000, 4029, 300, 8056, 8057, 1];
     (1..=20).map(|epoch| group(epoch * 3, sizes[epoch as usize % sizes.len()])).collect()
 }
 

@@ -5,7 +5,7 @@ use super::*;
 
 /// Four groups, one of three blocks across two segments.
 fn small_log() -> (SimulatedDisk, Vec<Group>) {
-    let groups = vec![group(1, 100), group(2, 9000), group(3, 4048), group(5, 10)];
+    let groups = vec![group(1, 100), group(2, 9000), group(3, 4028), group(5, 10)];
     (database_with(&groups, &pages(4, 1)), groups)
 }
 
@@ -57,7 +57,7 @@ fn every_flipped_byte_is_noticed_or_harmless() {
         }
         put_segment(&disk, number, good);
     }
-    let content = 100 + 9000 + 4048 + 10 + 6 * 48;
+    let content = 100 + 9000 + 4028 + 10 + 6 * 68;
     // Every byte of a block or of a segment header counts; padding and unused pages do not.
     assert_eq!(noticed, content + 3 * PAGE_BYTES);
 }
@@ -168,9 +168,9 @@ fn segments_of_others_and_under_other_names_are_refused() {
 fn a_newer_segment_is_refused_by_its_version() {
     let (disk, _) = small_log();
     let mut bytes = segment_bytes(&disk).remove(0);
-    bytes[8] = 3;
+    bytes[8] = 4;
     let checksum = crc32c::crc32c(&bytes[..4092]);
     bytes[4092..4096].copy_from_slice(&checksum.to_le_bytes());
     put_segment(&disk, 1, bytes);
-    assert!(matches!(read(&disk), Err(Error::NewerFormat { found: 3, supported: FORMAT_VERSION, .. })));
+    assert!(matches!(read(&disk), Err(Error::NewerFormat { found: 4, supported: LOG_VERSION, .. })));
 }

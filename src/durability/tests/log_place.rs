@@ -11,7 +11,7 @@ fn options() -> SegmentSizes {
 }
 
 fn groups() -> Vec<Group> {
-    [10, 5000, 20_000, 300, 8097].into_iter().zip(1..).map(|(bytes, epoch)| group(epoch, bytes)).collect()
+    [10, 5000, 20_000, 300, 8057].into_iter().zip(1..).map(|(bytes, epoch)| group(epoch, bytes)).collect()
 }
 
 fn open_here(disk: &SimulatedDisk, log: Option<&str>) -> Result<Opened> {

@@ -24,7 +24,7 @@ fn read_by(
 
 /// Groups of one page and of several, over segments of three pages each, one of them the header.
 fn groups() -> Vec<Group> {
-    [100, 5_000, 10, 20_000, 30, 4_048, 9_000, 50]
+    [100, 5_000, 10, 20_000, 30, 4_028, 9_000, 50]
         .iter()
         .zip(1..)
         .map(|(bytes, epoch)| group(epoch, *bytes))
@@ -119,8 +119,9 @@ fn a_place_where_no_group_begins_is_damage() {
     assert!(matches!(read_from(&disk, behind), Err(Error::MissingFile { .. })));
 }
 
-/// What version 1 wrote is what this version writes, but for the version and for groups that were in flight.
-fn of_version_1(disk: &SimulatedDisk) {
+/// What version 1 wrote is what this version writes, but for the version, for groups that were in flight, and for headers of
+/// blocks without term, time and predecessor.
+pub(super) fn of_version_1(disk: &SimulatedDisk) {
     let stamp = |bytes: &mut [u8], end: usize| {
         bytes[8..12].copy_from_slice(&1_u32.to_le_bytes());
         let checksum = crc32c::crc32c(&bytes[..end]);
@@ -128,16 +129,28 @@ fn of_version_1(disk: &SimulatedDisk) {
     };
     let manifest = Path::new(DATABASE).join("MANIFEST");
     let mut bytes = disk.bytes(&manifest).expect("there");
+    let uuid = Uuid(*bytes[12..].first_chunk().expect("sixteen bytes"));
     stamp(&mut bytes, 28);
     disk.put_bytes(&manifest, bytes).expect("there");
     for (number, mut bytes) in (1..).zip(segment_bytes(disk)) {
         stamp(&mut bytes, 4092);
+        bytes[4096..].chunks_mut(4096).for_each(|page| to_older_block(page, uuid));
         put_segment(disk, number, bytes);
     }
 }
 
+/// Makes the block of one page, if there is one, a block as it was before log format 3.
+fn to_older_block(page: &mut [u8], uuid: Uuid) {
+    let Some(header) = BlockHeader::decode(page, uuid) else { return };
+    page[..4].copy_from_slice(b"HBLK");
+    let sum = checksum(uuid, &page[8..48]);
+    page[4..8].copy_from_slice(&sum.to_le_bytes());
+    page.copy_within(header.bytes().., 48);
+    page[4096 + 48 - header.bytes()..].fill(0);
+}
+
 #[test]
-fn a_database_of_version_1_is_read_and_made_version_4_before_anything_else_is_written() {
+fn a_database_of_version_1_is_read_and_made_version_5_before_anything_else_is_written() {
     let options = pages(3, 1);
     let version = |disk: &SimulatedDisk| disk.bytes(&Path::new(DATABASE).join("MANIFEST")).expect("there")[8];
     let old = database_with(&groups(), &options);
@@ -156,7 +169,7 @@ fn a_database_of_version_1_is_read_and_made_version_4_before_anything_else_is_wr
             let image = disk.crash_image(seed);
             let mut again = open(&image, &options).expect("either version");
             assert_eq!(again.groups[..8], groups());
-            assert_eq!(version(&image), 4);
+            assert_eq!(version(&image), 5);
             again.append(&group(30, 20)).expect("written");
         }
         if whole {

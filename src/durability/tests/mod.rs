@@ -8,6 +8,7 @@ mod log_place;
 mod middle;
 mod round_trip;
 mod seeded;
+mod terms_and_times;
 mod torn_tail;
 mod two_in_flight;
 

@@ -37,7 +37,7 @@ fn a_group_of_several_parts_is_their_concatenation() {
     let disk = SimulatedDisk::new();
     let mut opened = open(&disk, &pages(8, 1)).expect("a database");
     let whole = group(1, 10_000).payload;
-    let parts = [&whole[..1], &[], &whole[1..4049], &whole[4049..9000], &[], &whole[9000..]];
+    let parts = [&whole[..1], &[], &whole[1..4029], &whole[4029..9000], &[], &whole[9000..]];
     opened.writer.append_group(1, &parts).expect("there is room");
     opened.writer.append_group(2, &[]).expect("there is room");
     let (groups, _) = read_log(&opened.directory).expect("a good log");
@@ -82,7 +82,7 @@ fn a_group_that_fills_segments_is_flushed_in_each_of_them() {
 fn room_is_counted_to_the_byte_and_a_refused_group_changes_nothing() {
     let disk = SimulatedDisk::new();
     let mut opened = open(&disk, &pages(3, 2)).expect("a database");
-    opened.writer.append_group(1, &[&[1; 4048]]).expect("there is room for one page");
+    opened.writer.append_group(1, &[&[1; 4028]]).expect("there is room for one page");
     let before = segment_bytes(&disk);
     let refused = opened.writer.append_group(2, &[&[2]]);
     assert_eq!(refused, Err(Error::LogFull { needed: 4096, available: 0 }));

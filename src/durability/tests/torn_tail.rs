@@ -7,7 +7,7 @@ const TORN: [(u32, usize); 6] =
     [(1, 0x2000), (1, 0x3000), (2, 0x1000), (2, 0x2000), (2, 0x3000), (3, 0x1000)];
 
 fn log_with_large_last_group() -> (SimulatedDisk, Vec<Group>) {
-    let groups = vec![group(1, 100), group(7, 6 * 4048)];
+    let groups = vec![group(1, 100), group(7, 6 * 4028)];
     (database_with(&groups, &pages(4, 1)), groups)
 }
 
@@ -128,8 +128,8 @@ fn a_users_payload_that_looks_like_blocks_proves_nothing() {
         opened.append(&group(epoch, 100)).expect("the disk is healthy");
     }
     let log = copy.bytes(&segment_path(1)).expect("the segment is there");
-    // Aligned so that its pages are pages of the log again: the header of the block is 48 bytes.
-    let value = [&[1; 4048], &log[4096..0xa000]].concat();
+    // Aligned so that its pages are pages of the log again: the header of the block is 68 bytes.
+    let value = [&[1; 4028], &log[4096..0xa000]].concat();
     let mut opened = open(&disk, &pages(40, 20)).expect("a good log");
     opened.append(&Group { epoch: 2, payload: value }).expect("the disk is healthy");
     drop(opened);

@@ -15,7 +15,7 @@ fn options() -> SegmentSizes {
 
 /// Groups of one page and of several, over several segments.
 fn groups() -> Vec<Group> {
-    let sizes = [10, 5_000, 0, 4_048, 20_000, 4_049, 300, 8_096];
+    let sizes = [10, 5_000, 0, 4_028, 20_000, 4_029, 300, 8_056];
     (1..=14).map(|epoch| group(epoch * 3, sizes[epoch as usize % sizes.len()])).collect()
 }
 

@@ -3,25 +3,21 @@
 //! Invariants: a group is given out only if all its blocks came, each as it was written, in the order in which
 //! they were written; after a block that is out of place nothing more is.
 
-use crate::durability::{BlockHeader, EPOCH_MAX, GroupStart, HEADER_BYTES, Uuid};
+use crate::durability::{BlockHeader, Chain, GroupStart, Uuid, header_checksum};
 use crate::error::{Error, Result};
 
 /// A position in the log, for a reader that gets one block after the other.
 pub(crate) struct BlockChain {
     uuid: Uuid,
-    next_sequence: u64,
-    last_epoch: u64,
-    /// The group that is being put together: how many blocks of it came, and their payload.
-    blocks: u32,
-    epoch: u64,
+    chain: Chain,
+    /// What has arrived of the payload of the group that is being put together.
     payload: Vec<u8>,
 }
 
 impl BlockChain {
     /// The first block to come is the one there.
     pub(crate) fn new(uuid: Uuid, start: GroupStart) -> BlockChain {
-        let next_sequence = start.sequence;
-        BlockChain { uuid, next_sequence, last_epoch: 0, blocks: 0, epoch: 0, payload: Vec::new() }
+        BlockChain { uuid, chain: Chain::before(start.sequence), payload: Vec::new() }
     }
 
     /// Takes the next block; epoch and payload of the group whose last one it is.
@@ -32,38 +28,28 @@ impl BlockChain {
         let out_of_place = |detail: &str| Error::Malformed { what: "log", detail: detail.to_string() };
         let header = BlockHeader::decode(block, self.uuid)
             .ok_or_else(|| out_of_place("a block has no header of this database's"))?;
-        let payload = &block[HEADER_BYTES..];
+        let payload = &block[header.bytes()..];
         if !header.vouches_for(payload, self.uuid) {
             return Err(out_of_place("a block's checksum does not fit its content"));
         }
-        let epoch_fits = match self.blocks {
-            0 => header.epoch > self.last_epoch && header.epoch <= EPOCH_MAX,
-            _ => header.epoch == self.epoch,
-        };
-        if header.sequence != self.next_sequence || header.index != self.blocks || !epoch_fits {
+        if !self.chain.may_continue_with(&header) {
             return Err(out_of_place("a block came out of its order"));
         }
-        self.next_sequence += 1;
-        self.blocks += 1;
-        self.epoch = header.epoch;
+        self.chain.pass(&header, header_checksum(block));
         self.payload.extend_from_slice(payload);
-        if !header.last {
-            return Ok(None);
-        }
-        (self.last_epoch, self.blocks) = (self.epoch, 0);
-        Ok(Some((self.epoch, std::mem::take(&mut self.payload))))
+        Ok(header.last.then(|| (header.epoch, std::mem::take(&mut self.payload))))
     }
 
     /// Returns true if no group is only partly there.
     pub(crate) fn is_between_groups(&self) -> bool {
-        self.blocks == 0
+        self.chain.is_between_groups()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::durability::checksum;
+    use crate::durability::{EPOCH_MAX, checksum};
 
     const UUID: Uuid = Uuid([3; 16]);
     const START: GroupStart = GroupStart { epoch: 4, segment: 2, offset: 8192, sequence: 11 };
@@ -80,7 +66,8 @@ mod tests {
             segment: 2,
             index,
             last,
-            in_flight: 0,
+            term: 1,
+            ..BlockHeader::default()
         };
         [&header.encode(UUID)[..], &payload].concat()
     }
