@@ -13,6 +13,7 @@ mod partitions;
 mod phases;
 mod placing;
 mod procedures;
+mod protocol;
 pub(crate) mod schema;
 mod tables;
 mod transaction_builder;

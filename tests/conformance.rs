@@ -89,6 +89,7 @@ enter! {
     phased: [
         under(ProtocolKind::Phased).workers(2),
         labelled(under(PhasedOptions::default().phase_milliseconds(0.5)).workers(2)),
+        changing(under(PhasedOptions::default().phase_milliseconds(0.5)).workers(2)),
     ];
     partitioned: [
         under(PartitionedOptions::default().executors(1)),
@@ -110,11 +111,12 @@ struct Configuration {
     options: Options,
     labels: bool,
     moves: bool,
+    changes: bool,
 }
 
 impl From<Options> for Configuration {
     fn from(options: Options) -> Configuration {
-        Configuration { options, labels: false, moves: false }
+        Configuration { options, labels: false, moves: false, changes: false }
     }
 }
 
@@ -124,6 +126,11 @@ fn labelled(options: Options) -> Configuration {
 
 fn moving(options: Options) -> Configuration {
     Configuration { moves: true, ..options.into() }
+}
+
+/// The protocol that is in force at first is replaced by another one every few milliseconds; so it is tested with each.
+fn changing(options: Options) -> Configuration {
+    Configuration { changes: true, labels: true, ..options.into() }
 }
 
 fn named(protocol: &str, configurations: Vec<Configuration>) -> Vec<Subject> {
@@ -139,6 +146,7 @@ fn named(protocol: &str, configurations: Vec<Configuration>) -> Vec<Subject> {
         options: configuration.options,
         labels: configuration.labels,
         moves: configuration.moves,
+        changes: configuration.changes,
     };
     configurations.into_iter().enumerate().map(subject).collect()
 }

@@ -28,11 +28,13 @@ use crate::pipeline::input::Input;
 use crate::pipeline::log::{LogStage, Preparation};
 use crate::pipeline::output::Output;
 use crate::pipeline::partition::Executors;
+use crate::pipeline::protocol_change::ProtocolChange;
 use crate::pipeline::threads::{ThreadPlan, Threads, in_parallel};
 use crate::pipeline::work_queues::Sharing;
 use crate::procedure::Procedure;
 use crate::protocol::footprint::Footprint;
 use crate::protocol::hot_rows::HotRowQueues;
+use crate::protocol::in_force::Protocols;
 use crate::schedule::{Schedule, ScheduleKind};
 use crate::sequence::{Sequences, serve_identities};
 use crate::session::{SchemaLock, Sessions};
@@ -49,6 +51,7 @@ pub(crate) struct Shared {
     engine: Arc<Engine>,
     input: Arc<Input>,
     threads: Threads,
+    protocol_change: ProtocolChange,
     /// `None` if nothing is logged, so that there is nothing to shorten.
     checkpointer: Option<Arc<Checkpointer>>,
     recovery: Recovery,
@@ -73,6 +76,20 @@ fn new_store(options: &Options, logged: bool) -> Store {
         store.slabs().budget().set_limit(bytes);
     }
     store
+}
+
+/// The layout of the stages over threads, and the number of workers that the protocol can keep busy.
+fn layout(options: &Options, protocols: &Protocols, processors: usize) -> (Stages, usize) {
+    let kind = options.protocol.kind;
+    // Workers that the engine chooses itself leave a worker context's place to callers.
+    let most = processors.min(options.threads.max_worker_contexts - 1);
+    let default_stages = if processors < 4 { Stages::Folded } else { Stages::Staged };
+    let stages = options.threads.stages.unwrap_or(default_stages);
+    let useful = match stages {
+        Stages::Single => 1,
+        _ => protocols.get(protocols.build(kind)).useful_workers().min(most),
+    };
+    (stages, useful)
 }
 
 /// The number of workers, or of executors if the protocol has them.
@@ -158,12 +175,9 @@ impl Shared {
         }
         let processors = thread::available_parallelism().map_or(1, usize::from);
         let contexts = options.threads.max_worker_contexts;
-        let protocol = options.protocol.kind.build(&options.protocol.settings(contexts));
-        // Workers that the engine chooses itself leave a worker context's place to callers.
-        let most = processors.min(contexts - 1);
-        let default_stages = if processors < 4 { Stages::Folded } else { Stages::Staged };
-        let stages = options.threads.stages.unwrap_or(default_stages);
-        let useful = if stages == Stages::Single { 1 } else { protocol.useful_workers().min(most) };
+        let kind = options.protocol.kind;
+        let protocols = Protocols::new(kind, options.protocol.settings(contexts));
+        let (stages, useful) = layout(options, &protocols, processors);
         let workers = workers(options, useful, processors);
         let release = match (&log, options.durability) {
             (None, _) => Release::Always,
@@ -176,7 +190,7 @@ impl Shared {
         space.set_refused(preparation.and_then(|preparation| preparation.begin()));
         let engine = Engine::new(
             store,
-            protocol,
+            (protocols, kind),
             Progress::new(recovery.durable_epoch, options.log.waiter_slots, release),
             space,
             Output::new(stages == Stages::Staged),
@@ -204,7 +218,9 @@ impl Shared {
         let threads = Threads::start(&plan, log, checkpointer.clone(), |log, stop| {
             LogStage::new(engine.clone(), log, group_time, stop, checkpointer.clone())
         })?;
+        let protocol_change = ProtocolChange::new(engine.clone(), input.clone(), threads.phases().clone());
         Ok(Arc::new(Shared {
+            protocol_change,
             engine,
             input,
             threads,
@@ -230,6 +246,10 @@ impl Shared {
     /// The engine, for what may live longer than a call.
     pub(crate) fn shared_engine(&self) -> &Arc<Engine> {
         &self.engine
+    }
+
+    pub(crate) fn protocol_change(&self) -> &ProtocolChange {
+        &self.protocol_change
     }
 
     pub(crate) fn input(&self) -> &Input {
@@ -340,6 +360,7 @@ impl Shared {
             .get_or_insert_with(|| {
                 self.sessions.close();
                 self.sequences.close();
+                self.protocol_change.close();
                 let stopped = self.threads.stop(&self.engine, &self.input);
                 *self.directory.lock() = None;
                 stopped

@@ -160,14 +160,14 @@ impl Database {
     }
 
     fn label(&self, wanted: Wanted, on: bool) {
-        if let Some(phases) = self.engine().protocol().phases() {
+        if let Some(phases) = self.engine().phases() {
             phases.label(wanted, on);
         }
     }
 
     /// Returns statistics of the phases; `None` if the protocol has none.
     pub fn phases(&self) -> Option<PhaseReport> {
-        let counts = self.engine().protocol().phases()?.report();
+        let counts = self.engine().phases()?.report();
         let store = self.engine().store();
         let columns = counts.columns.into_iter().filter_map(|(wanted, phases, now)| {
             let table = store.table(wanted.table)?;

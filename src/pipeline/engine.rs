@@ -23,8 +23,11 @@ use crate::pipeline::retry::Retry;
 use crate::pipeline::snapshots::SnapshotRequests;
 use crate::pipeline::stash::Stash;
 use crate::pipeline::statistics::StageClocks;
+use crate::protocol::attempt::Attempt;
 use crate::protocol::hot_rows::HotRowQueues;
-use crate::protocol::{Held, Protocol};
+use crate::protocol::in_force::Protocols;
+use crate::protocol::{Held, Phases, Protocol, ProtocolKind};
+use crate::storage::epoch;
 use crate::storage::store::Store;
 use crate::storage::worker_context::WorkerContext;
 
@@ -36,7 +39,9 @@ const LEAST_ROOM: usize = 1 << 8;
 /// State shared by all threads of a database.
 pub(crate) struct Engine {
     store: Store,
-    protocol: Box<dyn Protocol>,
+    protocols: Protocols,
+    /// Transactions that began under a protocol that has been replaced meanwhile, and have not ended.
+    replaced: AtomicUsize,
     progress: Progress,
     space: LogSpace,
     log_event_count: EventCount,
@@ -65,7 +70,7 @@ impl Engine {
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn new(
         store: Store,
-        protocol: Box<dyn Protocol>,
+        (protocols, first): (Protocols, ProtocolKind),
         progress: Progress,
         space: LogSpace,
         output: Output,
@@ -75,9 +80,11 @@ impl Engine {
         hot_rows: HotRowQueues,
         sampler: Option<Sampler>,
     ) -> Arc<Engine> {
+        store.epochs().put_in_force(protocols.build(first));
         Arc::new(Engine {
             store,
-            protocol,
+            protocols,
+            replaced: AtomicUsize::new(0),
             progress,
             space,
             log_event_count: EventCount::default(),
@@ -105,10 +112,67 @@ impl Engine {
         &self.store
     }
 
-    /// The concurrency control protocol.
-    #[inline]
+    /// The protocol in force. It may be replaced at any time: an attempt asks [`protocol_of`](Self::protocol_of).
     pub(crate) fn protocol(&self) -> &dyn Protocol {
-        &*self.protocol
+        self.protocols.get(self.protocol_number())
+    }
+
+    /// The kind of the protocol in force.
+    pub(crate) fn protocol_kind(&self) -> ProtocolKind {
+        self.protocols.kind(self.protocol_number())
+    }
+
+    fn protocol_number(&self) -> usize {
+        epoch::protocol_of(self.store.epochs().generation())
+    }
+
+    /// All protocols of the database.
+    pub(crate) fn protocols(&self) -> &Protocols {
+        &self.protocols
+    }
+
+    /// The phases of the protocol in force, or of another one that can take its place.
+    pub(crate) fn phases(&self) -> Option<&dyn Phases> {
+        self.protocol().phases().or_else(|| self.protocols.built().find_map(Protocol::phases))
+    }
+
+    /// The protocol of an attempt that begins.
+    #[inline]
+    pub(crate) fn protocol_of(&self, attempt: &Attempt<'_>) -> &dyn Protocol {
+        let number = epoch::protocol_of(attempt.generation());
+        attempt.held().borrow_mut().protocol = number;
+        self.protocols.get(number)
+    }
+
+    /// Returns true if the protocol of the last attempt is no longer in force.
+    pub(crate) fn is_replaced(&self, held: &Held) -> bool {
+        held.protocol != self.protocol_number()
+    }
+
+    /// The transactions that began under a protocol that has been replaced meanwhile, and have not ended.
+    pub(crate) fn replaced(&self) -> &AtomicUsize {
+        &self.replaced
+    }
+
+    /// Releases what a thread holds of any protocol's at the end of a group of calls.
+    #[inline]
+    pub(crate) fn end_group(&self, held: &mut Held) {
+        if !held.partitions.is_empty() {
+            self.release_group(held);
+        }
+    }
+
+    #[inline(never)]
+    fn release_group(&self, held: &mut Held) {
+        self.protocols.built().for_each(|protocol| protocol.end_group(held));
+    }
+
+    /// Before an attempt: releases what a protocol keeps from one call of a group to the next, if it is no longer in force.
+    #[inline]
+    pub(crate) fn release_what_is_replaced(&self, held: &mut Held) {
+        if !held.partitions.is_empty() && !self.protocol().keeps_between_calls() {
+            self.release_group(held);
+        }
     }
 
     /// The rows for which transactions that read and then write them queue.
@@ -301,13 +365,13 @@ impl Engine {
     fn make_way_to_log(&self, held: &mut Held, log_credit: &mut usize) -> Result<bool> {
         let epoch = self.store.epochs().current();
         if self.store.epochs().is_full() {
-            self.protocol.end_group(held);
+            self.end_group(held);
             self.wait_for_epoch_after(epoch)?;
         }
         if *log_credit >= LEAST_ROOM {
             return Ok(false);
         }
-        self.protocol.end_group(held);
+        self.end_group(held);
         self.space.give_back(std::mem::take(log_credit));
         self.reserve(LITTLE_ROOM)?;
         *log_credit = LITTLE_ROOM;

@@ -13,6 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use bumpalo::Bump;
 use crossbeam_epoch::Guard;
 
+use crate::base::atomics::Ordering;
 use crate::diagnostics::activity::{Activity, Before};
 use crate::diagnostics::work_time::waiting;
 use crate::error::{Error, Result};
@@ -21,7 +22,7 @@ use crate::pipeline::engine::Engine;
 use crate::pipeline::nesting::{self, Inside};
 use crate::protocol::attempt::Attempt;
 use crate::protocol::footprint::Footprint;
-use crate::protocol::{Held, Hold, Try};
+use crate::protocol::{Held, Hold, Protocol, Try};
 use crate::storage::commit::CommitFailure;
 use crate::storage::garbage;
 use crate::storage::reclaim::{collect_deleted, collect_placeholders, hand_over_garbage};
@@ -183,7 +184,7 @@ pub(crate) fn execute<B: Body + ?Sized>(
     let declared_writes = footprint.is_some_and(|footprint| !footprint.is_read_only());
     let may_write = footprint.is_none() || declared_writes;
     let mut number = 0;
-    let mut reserved = false;
+    let (mut reserved, mut replaced) = (false, false);
     let outcome = loop {
         wait_while_held_off(engine, held);
         number += 1;
@@ -210,6 +211,11 @@ pub(crate) fn execute<B: Body + ?Sized>(
             }
             Err(unfinished) => match prepare_next(engine, slot_guard, held, unfinished, number) {
                 Ok(next) => {
+                    if next.is_replaced {
+                        // Under another protocol it begins from the beginning.
+                        number = 0;
+                        count_replaced(engine, &mut replaced);
+                    }
                     number -= u32::from(next.is_same_attempt);
                     reserved |= next.has_reserved;
                 }
@@ -221,7 +227,21 @@ pub(crate) fn execute<B: Body + ?Sized>(
         let (_, memory) = slot_guard.parts();
         engine.space().give_back(std::mem::take(&mut memory.workspace.log_credit));
     }
+    if replaced {
+        // Release: pairs with the acquire of the thread that wants the next change.
+        engine.replaced().fetch_sub(1, Ordering::Release);
+    }
     outcome
+}
+
+/// Counts a transaction whose protocol was replaced while it ran: until it has ended no other change is made, so that
+/// changes starve no transaction.
+#[cold]
+fn count_replaced(engine: &Engine, replaced: &mut bool) {
+    if !std::mem::replace(replaced, true) {
+        // Relaxed: a change that misses it is made, and the transaction is retried once more.
+        engine.replaced().fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// The attempt that follows one which has not ended the call.
@@ -230,6 +250,8 @@ struct NextAttempt {
     is_same_attempt: bool,
     /// True if room in the log was reserved for it.
     has_reserved: bool,
+    /// True if the last one ran under a protocol that is no longer in force.
+    is_replaced: bool,
 }
 
 /// Waits for what an attempt needs that has not ended the call, and makes ready for the next one.
@@ -248,25 +270,29 @@ fn prepare_next(
     let counters = &slot_guard.worker_context().counters;
     let (waited, has_reserved) = match unfinished {
         Unfinished::Stash => {
-            engine.protocol().end_group(held);
+            engine.end_group(held);
             return Err(Outcome { epoch: 0, attempts: number, wrote: false, failure: None, stashed: true });
+        }
+        Unfinished::Again { .. } if engine.is_replaced(held) => {
+            engine.end_group(held);
+            return Ok(NextAttempt { is_same_attempt: false, has_reserved: false, is_replaced: true });
         }
         Unfinished::Again { in_writes } => {
             Counters::count(if in_writes { &counters.aborted_write } else { &counters.aborted_read });
             // What the retry waits for may need what the group holds: a sequence's values are reserved by a transaction.
-            engine.protocol().end_group(held);
+            engine.end_group(held);
             engine.retry().pause(number);
-            return Ok(NextAttempt { is_same_attempt: false, has_reserved: false });
+            return Ok(NextAttempt { is_same_attempt: false, has_reserved: false, is_replaced: false });
         }
         Unfinished::NextEpoch => {
             // The next epoch begins when the log has written the last one: no partition is held over that.
-            engine.protocol().end_group(held);
+            engine.end_group(held);
             (engine.wait_for_next_epoch(), false)
         }
         Unfinished::NeedsLogSpace(bytes) => (wait_for_log_space(engine, slot_guard, held, bytes), true),
     };
     match waited {
-        Ok(()) => Ok(NextAttempt { is_same_attempt: true, has_reserved }),
+        Ok(()) => Ok(NextAttempt { is_same_attempt: true, has_reserved, is_replaced: false }),
         Err(error) => Err(Outcome::refused(number, error)),
     }
 }
@@ -275,7 +301,7 @@ fn prepare_next(
 #[inline]
 fn wait_while_held_off(engine: &Engine, held: &mut Held) {
     if engine.hold_offs().is_active() {
-        engine.protocol().end_group(held);
+        engine.end_group(held);
         engine.hold_offs().wait();
     }
 }
@@ -305,7 +331,7 @@ pub(super) fn wait_for_log_space(
     held: &mut Held,
     bytes: usize,
 ) -> Result<()> {
-    engine.protocol().end_group(held);
+    engine.end_group(held);
     // All its resources are released first: a thread that waits for room keeps none, so no two threads wait for each
     // other.
     let (_, memory) = slot_guard.parts();
@@ -327,6 +353,7 @@ fn attempt<B: Body + ?Sized>(
     attempted: Try,
     updates_refused: Option<&Error>,
 ) -> Verdict {
+    engine.release_what_is_replaced(held);
     let (worker_context, memory) = slot_guard.parts();
     let Memory { workspace, reads, arena } = memory;
     arena.reset();
@@ -336,10 +363,10 @@ fn attempt<B: Body + ?Sized>(
     if engine.hot_rows().concern(attempted) && body.reserves() {
         attempt.set_hot_rows(engine.hot_rows());
     }
-    let protocol = engine.protocol();
+    let protocol = engine.protocol_of(&attempt);
     protocol.begin(&attempt, footprint, attempted);
     let ran = run_body(body, &attempt);
-    let verdict = conclude(engine, &attempt, ran);
+    let verdict = conclude(engine, protocol, &attempt, ran);
     if let Ok(Ended { wrote: true, epoch, .. }) = &verdict
         && engine.store().is_logged()
         && protocol.hold() == Hold::UntilDurable
@@ -390,69 +417,88 @@ pub(super) fn run_body<B: Body + ?Sized>(body: &mut B, attempt: &Attempt<'_>) ->
 }
 
 #[inline(always)]
-pub(super) fn conclude(engine: &Engine, attempt: &Attempt<'_>, failure: Option<Box<Error>>) -> Verdict {
+pub(super) fn conclude(
+    engine: &Engine,
+    protocol: &dyn Protocol,
+    attempt: &Attempt<'_>,
+    failure: Option<Box<Error>>,
+) -> Verdict {
     let mut failure = attempt.take_fault().or(failure);
     if attempt.has_deferred() && failure.is_none() {
         failure = attempt.check_deferred().err().map(Box::new);
     }
     if let Some(failure) = failure {
-        return conclude_failed(engine, attempt, failure);
+        return conclude_failed(engine, protocol, attempt, failure);
     }
-    let committed = match engine.protocol().commit(attempt) {
+    let committed = match protocol.commit(attempt) {
         Ok(committed) => committed,
-        Err(failure) => return conclude_uncommitted(engine, attempt, failure),
+        Err(failure) => return conclude_uncommitted(engine, protocol, attempt, failure),
     };
-    // A schema change since the attempt began may have put tables in place of those that it has read.
-    if committed.is_none() && !attempt.is_of_current_schema() {
+    // A schema change since the attempt began may have put tables in place of those that it has read, and commits of
+    // another protocol may have changed what it read in between.
+    if committed.is_none() && !attempt.is_of_current_schema() && !attempt.has_read_nothing() {
         return Err(Unfinished::Again { in_writes: false });
     }
     let seen = committed.unwrap_or_else(|| attempt.seen());
-    Ok(ended(engine, attempt, seen, committed.is_some(), None))
+    Ok(ended(protocol, attempt, seen, committed.is_some(), None))
 }
 
 /// An attempt that has met this stamp has ended its call.
 #[inline(always)]
 fn ended(
-    engine: &Engine,
+    protocol: &dyn Protocol,
     attempt: &Attempt<'_>,
     seen: Stamp,
     wrote: bool,
     failure: Option<Box<Error>>,
 ) -> Ended {
-    let epoch = engine.protocol().release_epoch(attempt, seen.epoch());
+    let epoch = protocol.release_epoch(attempt, seen.epoch());
     Ended { epoch, wrote, failure }
 }
 
 /// An attempt has met a rival, and is retried.
 #[cold]
-fn again(engine: &Engine, attempt: &Attempt<'_>) -> Unfinished {
-    let splits = engine.protocol().phases().is_some();
+fn again(engine: &Engine, protocol: &dyn Protocol, attempt: &Attempt<'_>) -> Unfinished {
+    if engine.is_replaced(&attempt.held().borrow()) {
+        // No rival has failed it.
+        return Unfinished::Again { in_writes: false };
+    }
+    let splits = protocol.phases().is_some();
     Unfinished::Again { in_writes: attempt.met_rival_in_writes(engine.hot_rows(), splits) }
 }
 
 /// Concludes an attempt whose commit has failed.
 #[cold]
-fn conclude_uncommitted(engine: &Engine, attempt: &Attempt<'_>, failure: CommitFailure) -> Verdict {
+fn conclude_uncommitted(
+    engine: &Engine,
+    protocol: &dyn Protocol,
+    attempt: &Attempt<'_>,
+    failure: CommitFailure,
+) -> Verdict {
     match failure {
-        CommitFailure::Conflict => Err(again(engine, attempt)),
+        CommitFailure::Conflict => Err(again(engine, protocol, attempt)),
         CommitFailure::Stash => Err(Unfinished::Stash),
         CommitFailure::EpochFull => Err(Unfinished::NextEpoch),
         CommitFailure::NeedsLogSpace(bytes) => Err(Unfinished::NeedsLogSpace(bytes)),
         CommitFailure::Refused(error, _) if matches!(*error, Error::Closed) => {
             // The log has ended: because it has failed, if it has.
             let failure = Box::new(engine.progress().failure().unwrap_or(Error::Closed));
-            Ok(ended(engine, attempt, attempt.seen(), false, Some(failure)))
+            Ok(ended(protocol, attempt, attempt.seen(), false, Some(failure)))
         }
         CommitFailure::Refused(error, met) => {
-            Ok(ended(engine, attempt, attempt.seen().max(met), false, Some(error)))
+            Ok(ended(protocol, attempt, attempt.seen().max(met), false, Some(error)))
         }
     }
 }
 
 /// Concludes an attempt whose body has ended in an error.
 #[cold]
-fn conclude_failed(engine: &Engine, attempt: &Attempt<'_>, failure: Box<Error>) -> Verdict {
-    let protocol = engine.protocol();
+fn conclude_failed(
+    engine: &Engine,
+    protocol: &dyn Protocol,
+    attempt: &Attempt<'_>,
+    failure: Box<Error>,
+) -> Verdict {
     let needs_another = std::mem::take(&mut attempt.held().borrow_mut().needs_another);
     // An executor that retries it would keep the other transaction from its locks: the caller retries.
     let is_final = needs_another && attempt.worker_context().executor().is_some();
@@ -465,10 +511,10 @@ fn conclude_failed(engine: &Engine, attempt: &Attempt<'_>, failure: Box<Error>) 
         return if protocol.is_stashed(attempt) {
             Err(Unfinished::Stash)
         } else {
-            Err(again(engine, attempt))
+            Err(again(engine, protocol, attempt))
         };
     }
-    Ok(ended(engine, attempt, attempt.seen(), false, Some(failure)))
+    Ok(ended(protocol, attempt, attempt.seen(), false, Some(failure)))
 }
 
 /// Computes what a call with these arguments touches. The functions that make keys are the procedure's: what a panic

@@ -41,6 +41,7 @@ pub(crate) mod nesting;
 pub(crate) mod output;
 pub(crate) mod partition;
 pub(crate) mod phase_coordinator;
+pub(crate) mod protocol_change;
 pub(crate) mod reclaimer;
 pub(crate) mod retry;
 pub(crate) mod snapshots;

@@ -44,6 +44,9 @@ pub(crate) struct PhaseChange {
     outcome: Mutex<Option<bool>>,
     changed: Condvar,
     stop: AtomicBool,
+    /// Locked by the coordinator while it begins to sleep.
+    pausing: Mutex<()>,
+    stopped: Condvar,
 }
 
 impl PhaseChange {
@@ -100,7 +103,29 @@ impl PhaseChange {
 
     /// Ends the last split phase, and begins no more.
     pub(crate) fn stop(&self) {
+        // Under the mutex of the coordinator's pauses, so that it misses no wake-up.
+        let pausing = self.pausing.lock();
         self.stop.store(true, Ordering::Release);
+        drop(pausing);
+        self.stopped.notify_all();
+    }
+
+    /// Lets split phases begin again, once the coordinator that was stopped has ended.
+    pub(crate) fn resume(&self) {
+        self.stop.store(false, Ordering::Release);
+    }
+
+    fn is_stopped(&self) -> bool {
+        // Acquire pairs with the release in `stop`.
+        self.stop.load(Ordering::Acquire)
+    }
+
+    /// Sleeps for this time, or until the coordinator is stopped.
+    fn pause(&self, time: Duration) {
+        let mut pausing = self.pausing.lock();
+        if !self.is_stopped() {
+            self.stopped.wait_for(&mut pausing, time);
+        }
     }
 }
 
@@ -123,8 +148,7 @@ struct Coordinator<'e> {
 
 impl Coordinator<'_> {
     fn is_stopped(&self) -> bool {
-        // Acquire pairs with the release in `stop`.
-        self.engine.phase_change().stop.load(Ordering::Acquire)
+        self.engine.phase_change().is_stopped()
     }
 
     fn change(&self, phase: Phase) -> bool {
@@ -142,7 +166,7 @@ impl Coordinator<'_> {
         self.sleep(least);
         let timeout = (PATIENCE_PHASES * self.phases.length()).max(PATIENCE);
         while self.engine.stash().outstanding() > 0 && begun.elapsed() < timeout && !self.is_stopped() {
-            std::thread::sleep(LOOK);
+            self.engine.phase_change().pause(LOOK);
         }
         !self.is_stopped() && self.phases.end_joined(self.engine.store(), begun.elapsed())
     }
@@ -192,7 +216,7 @@ impl Coordinator<'_> {
                 return;
             }
             let pause = if stashed > 0 { LOOK } else { (length / 16).clamp(LOOK, LOOK_MAX) };
-            std::thread::sleep(left.min(pause));
+            self.engine.phase_change().pause(left.min(pause));
         }
     }
 
@@ -206,13 +230,13 @@ impl Coordinator<'_> {
             && self.engine.progress().is_released(store.epochs().current() - 1)
     }
 
-    /// Sleeps for this time, or until the database is closed.
+    /// Sleeps for this time, or until no more split phases are wanted.
     fn sleep(&self, time: Duration) {
         let begun = Instant::now();
         while let Some(left) = time.checked_sub(begun.elapsed())
             && !self.is_stopped()
         {
-            std::thread::sleep(left.min(LOOK.max(time / 16)));
+            self.engine.phase_change().pause(left);
         }
     }
 }

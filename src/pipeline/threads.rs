@@ -32,6 +32,7 @@ pub(crate) struct Threads {
     preparation: Option<Arc<Preparation>>,
     checkpointer: Option<Arc<Checkpointer>>,
     maintenance: Arc<Maintenance>,
+    phases: Arc<PhaseThread>,
 }
 
 #[derive(Default)]
@@ -43,7 +44,6 @@ struct Running {
     log: Vec<JoinHandle<()>>,
     output: Vec<JoinHandle<()>>,
     preparation: Vec<JoinHandle<()>>,
-    phases: Vec<JoinHandle<()>>,
     checkpoint: Vec<JoinHandle<()>>,
     follower: Vec<JoinHandle<()>>,
     maintenance: Vec<JoinHandle<()>>,
@@ -107,9 +107,11 @@ impl Starting<'_> {
             self.start(format!("input-{number}"), |running| &mut running.input, move || input.run(&engine))?;
         }
         if engine.protocol().phases().is_some() {
-            let (engine, input) = (engine.clone(), self.plan.input.clone());
-            let life = move || phase_coordinator::run(&engine, &input);
-            self.start("phases".to_string(), |running| &mut running.phases, life)?;
+            self.running.started += 1;
+            if self.running.started > self.plan.threads_max {
+                return Err(refused("phases", &std::io::ErrorKind::WouldBlock.into()));
+            }
+            threads.phases.start(engine, self.plan.input)?;
         }
         if let Some(checkpointer) = &threads.checkpointer {
             self.checkpoints(checkpointer)?;
@@ -186,14 +188,10 @@ impl Starting<'_> {
         group: impl FnOnce(&mut Running) -> &mut Vec<JoinHandle<()>>,
         body: impl FnOnce() + Send + 'static,
     ) -> Result<()> {
-        let refused = |error: std::io::Error| Error::ThreadRefused {
-            thread: format!("heddle-{name}"),
-            reason: error.to_string(),
-        };
         if self.running.started >= self.plan.threads_max {
-            return Err(refused(std::io::ErrorKind::WouldBlock.into()));
+            return Err(refused(&name, &std::io::ErrorKind::WouldBlock.into()));
         }
-        let handle = Builder::new().name(format!("heddle-{name}")).spawn(body).map_err(refused)?;
+        let handle = spawn(&name, body)?;
         self.running.started += 1;
         group(&mut self.running).push(handle);
         Ok(())
@@ -217,6 +215,7 @@ impl Threads {
             preparation: log.as_ref().map(|(_, preparation)| preparation.clone()),
             checkpointer,
             maintenance: Arc::default(),
+            phases: Arc::default(),
         };
         let mut starting = Starting { plan, running: Running::default() };
         let started = starting.all(&threads, log_stage(log, threads.stop_log.clone()));
@@ -229,15 +228,17 @@ impl Threads {
         Ok(threads)
     }
 
+    /// The coordinator of the phases.
+    pub(crate) fn phases(&self) -> &Arc<PhaseThread> {
+        &self.phases
+    }
+
     /// Starts a thread that is needed from now on; it ends on request, before [`stop`](Self::stop).
     ///
     /// # Errors
     /// [`Error::ThreadRefused`].
     pub(crate) fn start_on_demand(&self, name: &str, life: impl FnOnce() + Send + 'static) -> Result<()> {
-        let name = format!("heddle-{name}");
-        let refused =
-            |error: std::io::Error| Error::ThreadRefused { thread: name.clone(), reason: error.to_string() };
-        let handle = Builder::new().name(name.clone()).spawn(life).map_err(refused)?;
+        let handle = spawn(name, life)?;
         self.running.lock().on_demand.push(handle);
         Ok(())
     }
@@ -269,8 +270,7 @@ impl Threads {
         input.close();
         join(&mut running.input);
         // Stashed calls return to the workers' queues before the workers learn that no more calls arrive.
-        engine.phase_change().stop();
-        join(&mut running.phases);
+        self.phases.stop(engine);
         input.close_workers();
         if input.executors().is_some() {
             // A thread that closes the database on one of these threads does so at the end of a call, and has others
@@ -302,6 +302,43 @@ impl Threads {
         join(&mut running.upkeep);
         failure.map_or(Ok(()), Err)
     }
+}
+
+/// The coordinator of the phases: a thread that is there while the protocol in force has phases.
+#[derive(Default)]
+pub(crate) struct PhaseThread(Mutex<Vec<JoinHandle<()>>>);
+
+impl PhaseThread {
+    /// Starts it; no other one is running.
+    ///
+    /// # Errors
+    /// [`Error::ThreadRefused`].
+    pub(crate) fn start(&self, engine: &Arc<Engine>, input: &Arc<Input>) -> Result<()> {
+        engine.phase_change().resume();
+        let (engine, input) = (engine.clone(), input.clone());
+        let handle = spawn("phases", move || phase_coordinator::run(&engine, &input))?;
+        self.0.lock().push(handle);
+        Ok(())
+    }
+
+    /// Ends it, and with it the last split phase.
+    pub(crate) fn stop(&self, engine: &Engine) {
+        engine.phase_change().stop();
+        join(&mut self.0.lock());
+    }
+}
+
+/// Starts a thread.
+///
+/// # Errors
+/// [`Error::ThreadRefused`].
+fn spawn(name: &str, life: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    let builder = Builder::new().name(format!("heddle-{name}"));
+    builder.spawn(life).map_err(|error| refused(name, &error))
+}
+
+fn refused(name: &str, error: &std::io::Error) -> Error {
+    Error::ThreadRefused { thread: format!("heddle-{name}"), reason: error.to_string() }
 }
 
 /// The most threads that recovery uses.

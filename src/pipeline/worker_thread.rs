@@ -91,7 +91,7 @@ pub(crate) fn execute_group<P: Pending>(
     }
     gathered.get_mut().clear_and_free_unusual();
     held.in_group = false;
-    engine.protocol().end_group(held);
+    engine.end_group(held);
     garbage::collect(&guard);
     guard.repin();
 }

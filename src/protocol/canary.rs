@@ -181,6 +181,7 @@ mod tests {
             options: Options::default().protocol(ProtocolKind::Canary(canary)),
             labels: false,
             moves: false,
+            changes: false,
         }
     }
 

@@ -10,6 +10,7 @@ pub(crate) mod attempt;
 mod canary;
 pub(crate) mod footprint;
 pub(crate) mod hot_rows;
+pub(crate) mod in_force;
 pub(crate) mod local;
 mod locking;
 mod optimistic;
@@ -82,6 +83,11 @@ impl ProtocolKind {
             #[cfg(test)]
             ProtocolKind::Canary(canary) => canary.name(),
         }
+    }
+
+    /// Returns true if it can take another protocol's place, and another one its, while transactions run.
+    pub(crate) fn is_changeable(self) -> bool {
+        !self.has_executors()
     }
 
     /// Returns true if the protocol itself decides where a call runs, so that a schedule would have no effect.
@@ -228,6 +234,11 @@ pub(crate) trait Protocol: Send + Sync {
         None
     }
 
+    /// Returns true if it may keep what an attempt holds for the next call of a group.
+    fn keeps_between_calls(&self) -> bool {
+        false
+    }
+
     /// Its phases, if it has any.
     fn phases(&self) -> Option<&dyn Phases> {
         None
@@ -305,6 +316,8 @@ pub(crate) struct PhaseCounts {
 /// A thread's locks and notes under a protocol, kept between the calls of one group.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
+    /// The number of the protocol under which the last attempt began.
+    pub(crate) protocol: usize,
     /// The number of each partition held, and true if it is held exclusively.
     pub(crate) partitions: Vec<(usize, bool)>,
     /// True if more calls of the same group follow.

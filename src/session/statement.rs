@@ -341,7 +341,7 @@ impl Body for Commit {
 
 /// Returns true if a session has used the current tables. The usual case first: the schema was never changed.
 fn is_of_current_schema(attempt: &Attempt<'_>, access: &SessionAccess) -> bool {
-    attempt.generation() == 0 || access.is_of_current_schema(attempt.store())
+    attempt.is_of_first_schema() || access.is_of_current_schema(attempt.store())
 }
 
 /// Ends an attempt with something that the session deals with.

@@ -14,7 +14,13 @@ use crate::testing::conformance::{Subject, histories};
 fn broken(protocol: ProtocolKind, broken: Break) -> Database {
     let options = Options::default()
         .protocol(ProtocolOptions::from(protocol).phased(PhasedOptions::default().phase_milliseconds(0.5)));
-    let subject = Subject { name: format!("{protocol} {broken:?}"), options, labels: true, moves: false };
+    let subject = Subject {
+        name: format!("{protocol} {broken:?}"),
+        options,
+        labels: true,
+        moves: false,
+        changes: false,
+    };
     let db = subject.database();
     db.engine().store().versions().break_on_purpose(broken);
     db

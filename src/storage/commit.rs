@@ -80,7 +80,7 @@ pub(crate) struct Committing<'c> {
     pub(crate) guard: &'c Guard,
     /// The highest stamp that the call has met; it may rise in its validation.
     pub(crate) seen: &'c Cell<Stamp>,
-    /// The schema's generation when the attempt began.
+    /// The generation of schema and protocol when the attempt began.
     pub(crate) generation: u64,
     /// True if the caller has closed the gate, so that it alone may enter.
     pub(crate) alone: bool,
@@ -237,7 +237,7 @@ fn commit_any<T: WriteLocking>(
     let pending = nothing_pending(&workspace.writes, (arena, guard)).map_err(refused)?;
     let order = lock_order::<T>(&workspace.writes, arena).map_err(refused)?;
     let published = worker_context.published();
-    let closes = enter(store, published, alone, workspace);
+    let closes = enter(store, published, (alone, generation), workspace)?;
     let mut made = ArenaVec::new_in(arena);
     let mut staged = Staged::new(arena);
     let context = (store, worker_context, guard, arena);
@@ -252,7 +252,7 @@ fn commit_any<T: WriteLocking>(
             if T::SPLITS { staged.charge(worker_context, writes, epoch) } else { 0 }
         };
         let locked = LockedWrites::Several(&workspace.writes, pending, Cell::new(0));
-        let validate = || validate(&locked) && store.epochs().generation() == generation;
+        let validate = || validate(&locked);
         stamp::<T>((store, worker_context), workspace, (floor, seen), computed, validate, charge)
             .inspect_err(|_| unlock(pending))
     });
@@ -350,8 +350,18 @@ fn install_all<T: WriteLocking>(
 
 /// Enters the commit section; a transaction that changes the schema closes the gate for it. Returns true if it has
 /// closed it.
+///
+/// # Errors
+/// [`CommitFailure::Conflict`]: the generation of the attempt is over, and nothing was entered. This is known before anything is
+/// locked: an attempt whose protocol is no longer in force must not touch a record, because other commits may rely on having
+/// excluded it.
 #[inline]
-fn enter(store: &Store, published: &Published, alone: bool, workspace: &Workspace) -> bool {
+fn enter(
+    store: &Store,
+    published: &Published,
+    (alone, generation): (bool, u64),
+    workspace: &Workspace,
+) -> Result<bool, CommitFailure> {
     let closes = !alone && !workspace.schema.is_empty();
     if closes {
         store.close_commits();
@@ -361,7 +371,15 @@ fn enter(store: &Store, published: &Published, alone: bool, workspace: &Workspac
     } else {
         store.epochs().enter(published);
     }
-    closes
+    if store.epochs().generation() == generation {
+        return Ok(closes);
+    }
+    published.leave();
+    if closes {
+        // SAFETY: it was closed above, by this commit.
+        unsafe { store.epochs().open_gate() };
+    }
+    Err(CommitFailure::Conflict)
 }
 
 /// Makes the indexes whole that the transaction adds: it changes the schema.

@@ -53,11 +53,25 @@ pub(crate) struct Epochs {
     opened: Condvar,
     /// The last epoch that accepts no more commits.
     ended: AtomicU64,
-    /// The number of schema changes so far.
+    /// The number of schema changes so far, that of changes of the protocol, and which protocol is in force: see
+    /// [`generation`](Epochs::generation).
     generation: AtomicU64,
     /// The record word of the last one's stamp.
     schema: AtomicU64,
     limit: Option<Limit>,
+}
+
+/// The bits of a generation that count schema changes.
+pub(crate) const SCHEMA_BITS: u64 = (1 << PROTOCOL_CHANGE_SHIFT) - 1;
+/// The position of the bits of a generation that count changes of the protocol, and of those with the number of the
+/// protocol that is in force.
+const PROTOCOL_CHANGE_SHIFT: u32 = 28;
+const PROTOCOL_SHIFT: u32 = 60;
+
+/// The number of the protocol that is in force in a generation.
+#[inline]
+pub(crate) fn protocol_of(generation: u64) -> usize {
+    (generation >> PROTOCOL_SHIFT) as usize
 }
 
 /// The maximum number of transactions in an epoch: TPK's TransactionsPerGroup.
@@ -267,11 +281,12 @@ impl Epochs {
         self.ended.load(Ordering::SeqCst) < epoch
     }
 
-    /// The number of schema changes so far. A transaction records it when an attempt begins and compares it in its commit
-    /// section: if it has changed, a table that the transaction used may have been replaced.
+    /// The present generation: the schema, and the protocol that is in force. A transaction records it when an attempt
+    /// begins and compares it in its commit section: if the schema has changed, a table that the transaction used may have
+    /// been replaced; if the protocol has changed, the attempt is isolated by rules that no longer hold.
     ///
-    /// Acquire: a thread that sees a generation sees its tables. Inside a commit section the gate already guarantees
-    /// this, because a generation begins only while the gate is closed.
+    /// Acquire: a thread that sees a generation sees its tables and its protocol. Inside a commit section the gate already
+    /// guarantees this, because a generation begins only while the gate is closed.
     #[inline]
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
@@ -294,6 +309,18 @@ impl Epochs {
     pub(crate) fn next_generation(&self) {
         // Release: pairs with the load above.
         self.generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// Puts the protocol of this number in force, from the next generation on. The caller has closed the gate, so no commit
+    /// section sees the change; or no transaction has begun yet.
+    pub(crate) fn put_in_force(&self, protocol: usize) {
+        // Relaxed: no other thread changes it while the gate is closed.
+        let generation = self.generation.load(Ordering::Relaxed);
+        // The count of changes begins again before it reaches the number of the protocol.
+        let counters = !(u64::MAX << PROTOCOL_SHIFT);
+        let changed = ((generation & counters) + (1 << PROTOCOL_CHANGE_SHIFT)) & counters;
+        // Release: pairs with the load in `generation`.
+        self.generation.store(changed | (protocol as u64) << PROTOCOL_SHIFT, Ordering::Release);
     }
 
     /// Returns true if all epochs are closed, so that a thread inside a commit section must leave it without

@@ -67,6 +67,11 @@ impl ReadSet {
         self.phase = 0;
     }
 
+    /// Returns true if nothing was noted.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.records.is_empty() && self.nodes.is_empty() && self.phase == 0
+    }
+
     /// Notes that the row of a split record was read, and the split phase in which its columns are hidden; `None` if that
     /// was over, or had not quite begun. A record's word does not tell split phases apart in which it was not changed.
     pub(crate) fn note_phase(&mut self, phase: Option<u64>) {

@@ -40,6 +40,8 @@ pub(crate) enum Way {
     Usual,
     /// The general way.
     General,
+    /// The usual way, of a generation that is over when the commit begins.
+    Late,
 }
 
 /// Takes records from rivals, some of whose columns may be split.
@@ -101,6 +103,9 @@ impl Rig {
         workspace.reset();
         workspace.log_credit = usize::MAX / 2;
         let generation = self.store.epochs().generation();
+        if way == Way::Late {
+            self.store.epochs().put_in_force(1);
+        }
         writes(&mut Writer { table: &self.table, workspace, guard: &guard });
         let seen = Cell::new(Stamp::ZERO);
         let call = Committing {
@@ -114,7 +119,7 @@ impl Rig {
             alone: false,
         };
         let stamp = match way {
-            Way::Usual => commit(taking, call, |_| validate(&seen)),
+            Way::Usual | Way::Late => commit(taking, call, |_| validate(&seen)),
             Way::General => commit_generally(taking, call, |_| validate(&seen)),
         };
         crate::storage::reclaim::collect_placeholders(workspace, &guard);

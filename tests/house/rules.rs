@@ -36,6 +36,10 @@ const UNSAFE_PLACES: &[(&str, &str)] = &[
         "the log stage empties slices of sealed epochs, and opens the gate that it has closed",
     ),
     (
+        "src/pipeline/protocol_change.rs",
+        "the thread that changes the protocol opens the gate that it has closed",
+    ),
+    (
         "src/protocol/serial/partition.rs",
         "a raw shared/exclusive lock, released later by the thread that acquired it",
     ),

@@ -8,7 +8,7 @@ use crate::testing::conformance::{Subject, histories};
 
 fn subject(protocol: ProtocolKind) -> Subject {
     let options = Options::default().protocol(protocol);
-    Subject { name: protocol.to_string(), options, labels: false, moves: false }
+    Subject { name: protocol.to_string(), options, labels: false, moves: false, changes: false }
 }
 
 /// Returns the first of the random histories that catches the fault, if one does.

@@ -108,7 +108,7 @@ impl KeyResolver<'_, '_> {
         let guard = pin();
         let attempt =
             Attempt::new(engine.store(), worker_context, &guard, arena, workspace, reads, held, None);
-        let protocol = engine.protocol();
+        let protocol = engine.protocol_of(&attempt);
         // Without a footprint: only executors run actions that declare one.
         protocol.begin(&attempt, None, Try { number: 1, code: 0 });
         let mut body = FirstPhase { routine, args, footprint, range, values: Values::default() };

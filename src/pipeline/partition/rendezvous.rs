@@ -99,7 +99,7 @@ impl Executor<'_> {
         let attempt =
             Attempt::new(engine.store(), worker_context, &guard, arena, workspace, reads, held, None);
         let fragment = phase.take_fragment(fragment_of).put_into(&attempt);
-        let protocol = engine.protocol();
+        let protocol = engine.protocol_of(&attempt);
         protocol.begin(&attempt, Some(&phase.footprint), Try { number: 1, code: 0 });
         let mut body = Actions { phase, numbers: actions, gathered: Vec::new(), at: 0 };
         let failure = run_body(&mut body, &attempt);
@@ -253,14 +253,14 @@ impl Executor<'_> {
         let attempt =
             Attempt::new(engine.store(), worker_context, &guard, arena, workspace, reads, held, None);
         let fragment = fragment.put_into(&attempt);
-        let protocol = engine.protocol();
+        let protocol = engine.protocol_of(&attempt);
         protocol.begin(&attempt, Some(&phase.footprint), Try { number: 1, code: 0 });
         attempt.set_deferred(phase.footprint.reach() != Reach::Nothing);
         let failure = failure.map(|Failure { error, needs_another }| {
             attempt.held().borrow_mut().needs_another = needs_another;
             error
         });
-        let verdict = conclude(engine, &attempt, failure);
+        let verdict = conclude(engine, protocol, &attempt, failure);
         protocol.end(&attempt);
         (verdict, fragment.take_from(&attempt))
     }

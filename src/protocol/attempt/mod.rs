@@ -30,6 +30,7 @@ use crate::protocol::Held;
 use crate::protocol::footprint::{Mode, Reference};
 use crate::protocol::hot_rows::HotRowQueues;
 use crate::storage::commit::{CommitFailure, Committing, LockedWrites, WriteLocking, commit};
+use crate::storage::epoch::SCHEMA_BITS;
 use crate::storage::foreign_keys::SchemaLinks;
 use crate::storage::index::ordered::Near;
 use crate::storage::index::{Lookup, NodeVersion};
@@ -171,7 +172,7 @@ pub(crate) struct Attempt<'a> {
     has_deferred: Cell<bool>,
     /// True while the running code evaluates the rules that the engine cannot.
     is_evaluated: Cell<bool>,
-    /// The schema's generation when the attempt began.
+    /// The generation of schema and protocol when the attempt began.
     generation: Cell<u64>,
     /// The hot rows, if the attempt may have to reserve some of them.
     hot_rows: Cell<Option<&'a HotRowQueues>>,
@@ -464,13 +465,29 @@ impl<'a> Attempt<'a> {
         self.private.get()
     }
 
-    /// Returns true if no schema change has taken effect since the attempt began.
+    /// Returns true if the schema had never been changed when the attempt began.
+    #[inline]
+    pub(crate) fn is_of_first_schema(&self) -> bool {
+        self.generation() & SCHEMA_BITS == 0
+    }
+
+    /// Returns true if neither the schema nor the protocol has changed since the attempt began.
     #[inline]
     pub(crate) fn is_of_current_schema(&self) -> bool {
         self.store.epochs().generation() == self.generation()
     }
 
-    /// The schema's generation when the attempt began.
+    /// Returns true if the attempt notes what it reads and has read nothing, and the schema has not changed since it began:
+    /// then it depends on no protocol.
+    #[cold]
+    pub(crate) fn has_read_nothing(&self) -> bool {
+        let changed = self.store.epochs().generation() ^ self.generation();
+        matches!(self.access.get().reading, Reading::Noted)
+            && changed & SCHEMA_BITS == 0
+            && self.reads.borrow().is_empty()
+    }
+
+    /// The generation of schema and protocol when the attempt began.
     #[inline]
     pub(crate) fn generation(&self) -> u64 {
         self.generation.get()

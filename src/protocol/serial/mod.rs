@@ -114,14 +114,16 @@ impl Serial {
 
     /// Locks every partition, after a release of all that are held: one kept from an earlier call of the group would
     /// hide that a closure that begins shared may have to upgrade.
-    fn take_all(&self, held: &mut Held, alone: bool) {
+    /// Returns false if the attempt is over, because its protocol was replaced while it waited.
+    fn take_all(&self, held: &mut Held, alone: bool, attempt: &Attempt<'_>) -> bool {
         release(&self.partitions, held);
         acquire(
             &self.partitions,
             held,
             (0..self.partitions.len()).map(|number| (number, alone)),
             self.max_spinners,
-        );
+            &|| !attempt.is_of_current_schema(),
+        )
     }
 
     fn wanted(&self, footprint: &Footprint) -> Wanted {
@@ -158,10 +160,14 @@ impl Serial {
     }
 
     /// Makes sure that what is held is enough; the rest of a group's calls may need other partitions.
-    fn take(&self, held: &mut Held, wanted: &Wanted) {
+    ///
+    /// If the protocol was replaced meanwhile, nothing is held: the body runs unnecessarily, because its commit and its reads belong to a
+    /// generation that is over.
+    fn take(&self, held: &mut Held, wanted: &Wanted, attempt: &Attempt<'_>) {
         if !covers(held, wanted) {
             release(&self.partitions, held);
-            acquire(&self.partitions, held, wanted.iter().copied(), self.max_spinners);
+            let is_over = || !attempt.is_of_current_schema();
+            acquire(&self.partitions, held, wanted.iter().copied(), self.max_spinners, &is_over);
         }
     }
 
@@ -173,7 +179,7 @@ impl Serial {
         attempt.set_access(if optimistic { &TRACKED } else { &DIRECT });
         let mut held = attempt.held().borrow_mut();
         held.code = Some(attempted.code);
-        self.take_all(&mut held, !optimistic);
+        self.take_all(&mut held, !optimistic, attempt);
     }
 }
 
@@ -203,7 +209,7 @@ impl Protocol for Serial {
         attempt.set_access(&DIRECT);
         let mut held = attempt.held().borrow_mut();
         held.code = None;
-        self.take(&mut held, &self.wanted(footprint));
+        self.take(&mut held, &self.wanted(footprint), attempt);
     }
 
     fn commit(&self, attempt: &Attempt<'_>) -> Result<Option<Stamp>, CommitFailure> {
@@ -216,8 +222,8 @@ impl Protocol for Serial {
             return Ok(None);
         }
         let optimistic = attempt.is_tracked();
-        if optimistic {
-            self.take_all(&mut held, true);
+        if optimistic && !self.take_all(&mut held, true, attempt) {
+            return Err(CommitFailure::Conflict);
         }
         drop(held);
         // Only the caller can be busy with a record: it has locked every partition.
@@ -254,6 +260,10 @@ impl Protocol for Serial {
         if !held.in_group || attempt.is_tracked() || self.variant == SerialVariant::Naive {
             release(&self.partitions, &mut held);
         }
+    }
+
+    fn keeps_between_calls(&self) -> bool {
+        true
     }
 
     fn end_group(&self, held: &mut Held) {

@@ -4,9 +4,11 @@
 //! it leaves; so neither side starves. A thread that holds a partition never waits for disk or for a waiter slot, so a
 //! partition is held only as long as bodies run.
 
+use std::time::Duration;
+
 use crossbeam_utils::CachePadded;
 use parking_lot::RawRwLock;
-use parking_lot::lock_api::RawRwLock as _;
+use parking_lot::lock_api::{RawRwLock as _, RawRwLockTimed as _};
 
 use crate::base::atomics::{AtomicU32, AtomicU64, Ordering};
 use crate::diagnostics::activity::{Activity, at};
@@ -15,6 +17,9 @@ use crate::protocol::Held;
 
 /// The number of looks at a partition that is held before the thread parks: longer than a small group of calls takes.
 const SPINS: u32 = 4_000;
+/// A thread that sleeps for the partition looks this often whether its attempt is over: the holder may be a body that waits,
+/// outside of the engine, for what this thread does next, and another protocol was put in force because of that.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// One partition.
 pub(super) struct Partition {
@@ -49,9 +54,10 @@ impl Partition {
 
     /// Takes the partition. Sleeping and being woken costs more than a group of calls takes, so one thread for each
     /// processor that the holder leaves free looks again for a while; it is bounded, and then it queues like all.
-    fn lock(&self, alone: bool, max_spinners: u32) {
+    /// Returns false if the attempt that waits is over: its protocol was replaced.
+    fn lock(&self, alone: bool, max_spinners: u32, is_over: &dyn Fn() -> bool) -> bool {
         if self.try_lock(alone) {
-            return;
+            return true;
         }
         let _wait = waiting(Activity::LockAcquireWait);
         // Relaxed: it bounds how many look, and orders nothing.
@@ -60,29 +66,46 @@ impl Partition {
                 std::hint::spin_loop();
                 if self.try_lock(alone) {
                     self.spinning.fetch_sub(1, Ordering::Relaxed);
-                    return;
+                    return true;
                 }
             }
         }
         self.spinning.fetch_sub(1, Ordering::Relaxed);
-        if alone { self.lock.lock_exclusive() } else { self.lock.lock_shared() }
+        loop {
+            let locked = match alone {
+                true => self.lock.try_lock_exclusive_for(LOOK),
+                false => self.lock.try_lock_shared_for(LOOK),
+            };
+            if locked {
+                return true;
+            }
+            if is_over() {
+                return false;
+            }
+        }
     }
 }
 
-/// Takes these partitions, in ascending order, so that two calls never wait for each other; nothing may be held.
+/// Takes these partitions, in ascending order, so that two calls never wait for each other; nothing may be held. Returns
+/// false, and holds nothing, if the attempt is over that wants them.
 pub(super) fn acquire(
     partitions: &[Partition],
     held: &mut Held,
     wanted: impl Iterator<Item = (usize, bool)>,
     max_spinners: u32,
-) {
+    is_over: &dyn Fn() -> bool,
+) -> bool {
     let _acquire = at(Activity::LockAcquire);
     debug_assert!(held.partitions.is_empty());
     for (number, alone) in wanted {
         debug_assert!(held.partitions.last().is_none_or(|&(last, _)| last < number));
-        partitions[number].lock(alone, max_spinners);
+        if !partitions[number].lock(alone, max_spinners, is_over) {
+            release(partitions, held);
+            return false;
+        }
         held.partitions.push((number, alone));
     }
+    true
 }
 
 /// Releases everything that is held.

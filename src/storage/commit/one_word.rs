@@ -33,8 +33,10 @@ pub(super) fn commit_one_word<T: WriteLocking>(
     let published = call.worker_context.published();
     call.store.epochs().enter(published);
     let mut is_noted = false;
-    let locked = lock_record::<T>(record);
-    if locked.is_none() {
+    // Before the record is locked, as in `commit_any`.
+    let is_current = call.store.epochs().generation() == call.generation;
+    let locked = if is_current { lock_record::<T>(record) } else { None };
+    if locked.is_none() && is_current {
         note_rival(locking, call, record);
     }
     let committed = locked.and_then(|word| {
@@ -99,8 +101,7 @@ fn change_and_stamp(
         return None;
     }
     let epoch = epochs.current();
-    let is_current = epochs.generation() == call.generation;
-    if !validate(&LockedWrites::One(record)) || !is_current || !epochs.takes_commits_of(epoch) {
+    if !validate(&LockedWrites::One(record)) || !epochs.takes_commits_of(epoch) {
         return None;
     }
     if call.store.is_logged() && !has_room_for_redo(call, epoch) {

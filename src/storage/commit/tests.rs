@@ -7,7 +7,7 @@ use super::*;
 use crate::base::atomics::Ordering;
 use crate::operation::Operation;
 use crate::storage::definition::TableDefinition;
-use crate::storage::rig::Rig;
+use crate::storage::rig::{Rig, Way, Writer};
 use crate::types::{DataType, Value};
 
 fn rig() -> Rig {
@@ -191,4 +191,26 @@ fn a_reader_never_sees_half_an_install() {
         }
         stop.store(true, Ordering::Relaxed);
     });
+}
+
+#[test]
+fn a_commit_of_a_generation_that_is_over_locks_no_record() {
+    let rig = rig();
+    rig.commit(|writer| writer.insert(&row(1, 1))).expect("committed");
+    rig.seal();
+    let before = (rig.rows(), rig.records());
+    let ways: [&dyn Fn(&mut Writer<'_>); 3] = [
+        // In a straight line.
+        &|writer| writer.operate(1, 1, Operation::Add, &Value::Int(5)),
+        &|writer| writer.set(1, 2, &Value::Text("another text that needs a block".into())),
+        &|writer| writer.insert(&row(2, 2)),
+    ];
+    for write in ways {
+        // What is validated is validated while the write set is locked: it is not asked.
+        let ask = |_: &Cell<Stamp>| panic!("a record was locked for a commit that is too late");
+        let (failed, _) = rig.commit_in(Way::Late, &InOrder, ask, write);
+        assert!(matches!(failed, Err(CommitFailure::Conflict)), "{failed:?}");
+        assert_eq!((rig.rows(), rig.records()), before);
+    }
+    rig.commit(|writer| writer.insert(&row(3, 3))).expect("the next attempt is of the new generation");
 }

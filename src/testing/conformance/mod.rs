@@ -18,6 +18,7 @@
 //! says what is done; on several threads, which calls meet is the machine's choice.
 
 pub mod anomalies;
+pub mod changer;
 pub mod generator;
 pub mod histories;
 pub mod model;
@@ -30,6 +31,7 @@ pub mod script_thread;
 pub mod semantics;
 pub mod step;
 
+use self::changer::Changer;
 use self::mover::Mover;
 use heddledb::{Database, Durability, Options};
 
@@ -43,6 +45,8 @@ pub struct Subject {
     pub labels: bool,
     /// True if boundaries between executors move all the time.
     pub moves: bool,
+    /// True if the protocol changes all the time.
+    pub changes: bool,
 }
 
 impl Subject {
@@ -52,8 +56,8 @@ impl Subject {
     }
 
     /// Starts the disturbance of the test, which lasts as long as the returned mover is kept.
-    pub fn disturb(&self, db: &Database) -> Option<Mover> {
-        self.moves.then(|| Mover::of(db))
+    pub fn disturb(&self, db: &Database) -> (Option<Mover>, Option<Changer>) {
+        (self.moves.then(|| Mover::of(db)), self.changes.then(|| Changer::of(db)))
     }
 }
 

@@ -128,8 +128,13 @@ mod tests {
 
     #[test]
     fn an_answer_that_is_not_the_scripts_is_reported() {
-        let subject =
-            Subject { name: "default".to_string(), options: Options::default(), labels: false, moves: false };
+        let subject = Subject {
+            name: "default".to_string(),
+            options: Options::default(),
+            labels: false,
+            moves: false,
+            changes: false,
+        };
         for (text, what) in [
             ("T1 get x => 1\nT1 commit => ok", None),
             ("T1 get x => 2\nT1 commit => ok", Some("get x n => Some(\"1\") instead of \"2\"")),

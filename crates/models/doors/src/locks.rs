@@ -247,6 +247,19 @@ pub mod lock_api {
         /// The caller holds it, exclusively.
         unsafe fn unlock_exclusive(&self);
     }
+
+    /// `parking_lot`'s trait; in a model no time passes, and a thread waits until it has the lock.
+    pub trait RawRwLockTimed: RawRwLock {
+        fn try_lock_shared_for(&self, _time: std::time::Duration) -> bool {
+            self.lock_shared();
+            true
+        }
+
+        fn try_lock_exclusive_for(&self, _time: std::time::Duration) -> bool {
+            self.lock_exclusive();
+            true
+        }
+    }
 }
 
 /// Minus one: held exclusively; else the number of readers.
@@ -307,6 +320,8 @@ impl lock_api::RawMutex for RawMutex {
         self.0.give_back(1);
     }
 }
+
+impl lock_api::RawRwLockTimed for RawRwLock {}
 
 /// A read-write lock that is released without a guard.
 pub struct RawRwLock(Held);

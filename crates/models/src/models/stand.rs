@@ -9,15 +9,16 @@ use heddle_model_doors::execution::prepare;
 use crate::error::{Error, Result};
 use crate::operation::Operation;
 use crate::protocol::attempt::{Attempt, Target};
-use crate::protocol::{Held, LockConflict, Protocol, ProtocolKind, Settings, Try};
+use crate::protocol::in_force::Protocols;
+use crate::protocol::{Held, LockConflict, ProtocolKind, Settings, Try};
 use crate::storage::commit::CommitFailure;
 use crate::storage::definition::TableDefinition;
-use crate::storage::epoch::FIRST;
+use crate::storage::epoch::{FIRST, protocol_of};
 use crate::storage::reclaim::{collect_deleted, collect_placeholders};
 use crate::storage::store::Store;
 use crate::storage::table::TableCore;
 use crate::storage::word::Stamp;
-use crate::storage::worker_context::Memory;
+use crate::storage::worker_context::{Memory, WorkerContext};
 use crate::types::{DataType, Value, ValueRef};
 
 /// The number of the one table.
@@ -29,7 +30,7 @@ const THREADS: usize = 3;
 pub(super) struct Stand {
     pub(super) store: Store,
     pub(super) table: Arc<TableCore>,
-    protocol: Box<dyn Protocol>,
+    protocols: Protocols,
 }
 
 /// Arguments of a transaction's body.
@@ -56,7 +57,9 @@ impl Stand {
                 phase: Duration::from_millis(20),
                 max_worker_contexts: THREADS,
             };
-            let stand = Stand { store, table, protocol: kind.build(&settings) };
+            let protocols = Protocols::new(kind, settings);
+            store.epochs().put_in_force(protocols.build(kind));
+            let stand = Stand { store, table, protocols };
             let slot_guards: Vec<_> = (0..THREADS).map(|_| stand.store.worker_contexts().take()).collect();
             slot_guards.iter().for_each(|slot_guard| slot_guard.worker_context().published().leave());
             drop(slot_guards);
@@ -66,6 +69,16 @@ impl Stand {
             }
             Arc::new(stand)
         })
+    }
+
+    /// Puts a protocol in force, as `pipeline::protocol_change` does.
+    pub(super) fn change(&self, kind: ProtocolKind) {
+        let (epochs, number) = (self.store.epochs(), self.protocols.build(kind));
+        epochs.close_gate();
+        epochs.wait_for_all(self.store.worker_contexts().all().map(WorkerContext::published));
+        epochs.put_in_force(number);
+        // SAFETY: closed above.
+        unsafe { epochs.open_gate() };
     }
 
     /// Runs the body until it commits.
@@ -94,18 +107,23 @@ impl Stand {
         arena.reset();
         let attempt =
             Attempt::new(&self.store, worker_context, &guard, arena, workspace, reads, &mut held, None);
-        self.protocol.begin(&attempt, None, Try { number, code: 0 });
+        let protocol = self.protocols.get(protocol_of(attempt.generation()));
+        protocol.begin(&attempt, None, Try { number, code: 0 });
         let committed = match body(&Body { attempt: &attempt, table: &self.table }) {
-            Ok(answer) => self.protocol.commit(&attempt).map(|stamp| (answer, stamp)),
+            // As in `pipeline::execute`: what has only read must be of this generation, too.
+            Ok(answer) => match protocol.commit(&attempt) {
+                Ok(None) if !attempt.is_of_current_schema() => Err(CommitFailure::Conflict),
+                committed => committed.map(|stamp| (answer, stamp)),
+            },
             Err(Error::Conflict) => Err(CommitFailure::Conflict),
             // As in `pipeline::execute`: only what was a possible state is released.
-            Err(_) if attempt.has_lost_a_record() || !self.protocol.validate_reads(&attempt) => {
+            Err(_) if attempt.has_lost_a_record() || !protocol.validate_reads(&attempt) => {
                 Err(CommitFailure::Conflict)
             }
             Err(error) => Err(CommitFailure::Refused(Box::new(error), Stamp::ZERO)),
         };
-        self.protocol.end(&attempt);
-        self.protocol.end_group(&mut attempt.held().borrow_mut());
+        protocol.end(&attempt);
+        protocol.end_group(&mut attempt.held().borrow_mut());
         drop(attempt);
         collect_placeholders(workspace, &guard);
         collect_deleted(workspace, self.store.versions(), || u64::MAX, &guard);

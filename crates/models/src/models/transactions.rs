@@ -16,6 +16,8 @@ pub(super) const MODELS: &[Model] = &[
     Model::new("transactions::no_write_skew", LARGE, no_write_skew),
     Model::new("transactions::no_read_skew", LARGE, no_read_skew),
     Model::new("transactions::no_lost_update", LARGE, no_lost_update),
+    Model::new("transactions::no_update_is_lost_at_a_change", LARGE, no_update_is_lost_at_a_change),
+    Model::new("transactions::no_half_is_read_at_a_change", LARGE, no_half_is_read_at_a_change),
 ];
 
 /// Models that make records while threads run: for the random checker.
@@ -34,6 +36,35 @@ pub(super) const RANDOM: &[Model] = &[
 ];
 
 const KIND: ProtocolKind = ProtocolKind::Optimistic;
+
+/// Two transactions read and save one record, while another protocol, which locks no record, is put in force.
+fn no_update_is_lost_at_a_change() {
+    let stand = Stand::new(KIND, &[(1, 0, 0)]);
+    let save = |stand: &Stand| {
+        stand.transact(|body| {
+            let (left, right) = body.get(1)?.unwrap_or_default();
+            body.set(1, left + 1, right + 1)
+        });
+    };
+    let other = beside(&stand, save);
+    let changer = beside(&stand, |stand| stand.change(ProtocolKind::Serial));
+    save(&stand);
+    other.join().expect("it commits");
+    changer.join().expect("the change is made");
+    assert_eq!(stand.transact(|body| body.get(1)), Some((2, 2)));
+}
+
+/// A transaction reads two records that another one changes together, while the protocol changes.
+fn no_half_is_read_at_a_change() {
+    let stand = Stand::new(KIND, &[(1, 0, 0), (2, 0, 0)]);
+    let writer = beside(&stand, |stand| {
+        stand.change(ProtocolKind::Serial);
+        stand.transact(|body| body.set(2, 5, 5).and_then(|()| body.set(1, 5, 5)));
+    });
+    let rows = stand.transact(|body| Ok([body.get(1)?, body.get(2)?]));
+    assert!(rows[0] == rows[1], "half a transaction: {rows:?}");
+    writer.join().expect("it commits");
+}
 
 fn beside<T: Send + 'static>(
     stand: &Arc<Stand>,

@@ -1,0 +1,128 @@
+//! Changes of the protocol while transactions run.
+//!
+//! A change is made behind the closed gate: no thread is in a commit section, and the next generation begins with another protocol
+//! in force. An attempt commits only in the generation in which it began, so that those which are running are retried under the
+//! new protocol, and no commit of one protocol overlaps with one of another. Reads that no commit follows are concluded only if
+//! their generation still lasts, too. Attempts that wait under the old protocol need not be woken: what they wait for is released by
+//! attempts that end.
+//!
+//! A protocol with phases is left in a joined phase: its coordinator, which began the split phases, ends first.
+//!
+//! # Invariants
+//! - One change at a time; none once the database is being closed.
+//! - A transaction that a change has had retried ends before the next change is made: so changes starve no transaction.
+//!
+//! # Concurrency
+//! What a change publishes, it publishes with the generation, and by opening the gate (`crate::storage::epoch`).
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use crate::base::atomics::{AtomicBool, Ordering};
+use crate::error::{Error, Result};
+use crate::pipeline::engine::Engine;
+use crate::pipeline::input::Input;
+use crate::pipeline::threads::PhaseThread;
+use crate::protocol::ProtocolKind;
+use crate::storage::worker_context::WorkerContext;
+
+/// The pause between two looks whether a transaction that was retried has ended.
+const LOOK: Duration = Duration::from_micros(100);
+
+/// Changes the protocol of one database.
+pub(crate) struct ProtocolChange {
+    engine: Arc<Engine>,
+    input: Arc<Input>,
+    phases: Arc<PhaseThread>,
+    /// Locked while a change is made, or once the database is closed.
+    changing: Mutex<()>,
+    is_closed: AtomicBool,
+}
+
+impl ProtocolChange {
+    /// For the database of this engine.
+    pub(crate) fn new(engine: Arc<Engine>, input: Arc<Input>, phases: Arc<PhaseThread>) -> ProtocolChange {
+        ProtocolChange { engine, input, phases, changing: Mutex::new(()), is_closed: AtomicBool::new(false) }
+    }
+
+    /// Puts a protocol in force. Waits for transactions that an earlier change has had retried: at most this long, if a
+    /// limit is given. Returns false if they have not ended by then.
+    ///
+    /// # Errors
+    /// One of the two protocols cannot be changed; [`Error::Closed`]; [`Error::ThreadRefused`], and the protocol is in force
+    /// without split phases.
+    pub(crate) fn to(&self, kind: ProtocolKind, patience: Option<Duration>) -> Result<bool> {
+        let _changing = self.changing.lock();
+        let before = self.engine.protocol_kind();
+        for one in [before, kind] {
+            if !one.is_changeable() {
+                return Err(unchangeable(one, kind));
+            }
+        }
+        if !self.wait_for_replaced(patience)? {
+            return Ok(false);
+        }
+        if before == kind {
+            return Ok(true);
+        }
+        let number = self.engine.protocols().build(kind);
+        if self.engine.protocol().phases().is_some() {
+            self.phases.stop(&self.engine);
+        }
+        self.put_in_force(number);
+        if self.engine.protocol().phases().is_some() {
+            self.phases.start(&self.engine, &self.input)?;
+        }
+        Ok(true)
+    }
+
+    /// Has no more changes made, and waits for the one that is being made.
+    pub(crate) fn close(&self) {
+        // Release pairs with the acquire in `wait_for_replaced`.
+        self.is_closed.store(true, Ordering::Release);
+        drop(self.changing.lock());
+    }
+
+    fn wait_for_replaced(&self, patience: Option<Duration>) -> Result<bool> {
+        let begun = Instant::now();
+        loop {
+            if self.is_closed.load(Ordering::Acquire) {
+                return Err(Error::Closed);
+            }
+            // Acquire pairs with the release of a transaction that has ended.
+            if self.engine.replaced().load(Ordering::Acquire) == 0 {
+                return Ok(true);
+            }
+            if patience.is_some_and(|patience| begun.elapsed() >= patience) {
+                return Ok(false);
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    fn put_in_force(&self, number: usize) {
+        let store = self.engine.store();
+        let epochs = store.epochs();
+        epochs.close_gate();
+        epochs.wait_for_all(store.worker_contexts().all().map(WorkerContext::published));
+        debug_assert!(
+            store.splits().current(&crossbeam_epoch::pin()).is_none(),
+            "a protocol with phases is left in a joined phase"
+        );
+        epochs.put_in_force(number);
+        // SAFETY: closed above.
+        unsafe { epochs.open_gate() };
+    }
+}
+
+fn unchangeable(kind: ProtocolKind, wanted: ProtocolKind) -> Error {
+    Error::InvalidOption {
+        option: "protocol",
+        given: wanted.to_string(),
+        expected: format!(
+            "protocols that can be changed while transactions run: under {kind} threads own the rows; open the database with it"
+        ),
+    }
+}

@@ -1,0 +1,100 @@
+//! The protocols of a database: one is in force, and another one can take its place while transactions run.
+//!
+//! Each protocol is one object, built when it is first needed and kept from then on: a transaction that began under it may
+//! still hold its locks after another protocol has taken its place, and releases them where it got them. Which one is in force
+//! is a part of the generation ([`crate::storage::epoch::Epochs::generation`]), so that an attempt learns both at one moment.
+//!
+//! Invariants: the protocol of an attempt is that of the generation in which it began, from its beginning to its end. A commit
+//! section whose generation is over touches no record, so commits of two protocols never overlap
+//! ([why](../../docs/decisions/2026-11-29-changing-the-protocol.md)).
+
+use std::sync::OnceLock;
+
+use super::{Protocol, ProtocolKind, Settings};
+
+/// How many protocols a database can have: as many as the number in a generation can tell apart.
+const PLACES: usize = 16;
+
+/// The protocols of a database, each at the place of its number.
+pub(crate) struct Protocols {
+    settings: Settings,
+    built: [OnceLock<Box<dyn Protocol>>; PLACES],
+    /// The kind at each place.
+    kinds: [ProtocolKind; PLACES],
+}
+
+impl Protocols {
+    /// The protocols, of which this one is built.
+    pub(crate) fn new(first: ProtocolKind, settings: Settings) -> Protocols {
+        let mut kinds = [first; PLACES];
+        kinds.iter_mut().zip(ProtocolKind::ALL).for_each(|(place, kind)| *place = *kind);
+        let protocols = Protocols { settings, built: [const { OnceLock::new() }; PLACES], kinds };
+        protocols.build(first);
+        protocols
+    }
+
+    /// The protocol of this number.
+    #[inline]
+    pub(crate) fn get(&self, number: usize) -> &dyn Protocol {
+        let number = number % PLACES;
+        // It was built before it was put in force, so the function is not called.
+        &**self.built[number].get_or_init(|| self.kinds[number].build(&self.settings))
+    }
+
+    /// The kind of the protocol of this number.
+    pub(crate) fn kind(&self, number: usize) -> ProtocolKind {
+        self.kinds[number % PLACES]
+    }
+
+    /// Builds a protocol, unless it is there. Returns its number.
+    pub(crate) fn build(&self, kind: ProtocolKind) -> usize {
+        let number = self.kinds.iter().position(|known| *known == kind).unwrap_or(PLACES - 1);
+        self.get(number);
+        number
+    }
+
+    /// Every protocol that was built.
+    pub(crate) fn built(&self) -> impl Iterator<Item = &dyn Protocol> {
+        self.built.iter().filter_map(|protocol| protocol.get().map(|protocol| &**protocol))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::protocol::canary::Canary;
+    use crate::protocol::{LockConflict, SerialVariant};
+
+    fn settings() -> Settings {
+        Settings {
+            partitions: 1,
+            serial_variant: SerialVariant::Sp,
+            lock_conflict: LockConflict::Wait,
+            phase: Duration::from_millis(20),
+            max_worker_contexts: 2,
+        }
+    }
+
+    #[test]
+    fn a_protocol_is_built_once_and_has_one_number() {
+        let protocols = Protocols::new(ProtocolKind::Optimistic, settings());
+        assert_eq!(protocols.built().count(), 1);
+        let serial = protocols.build(ProtocolKind::Serial);
+        assert_eq!((protocols.build(ProtocolKind::Serial), protocols.built().count()), (serial, 2));
+        assert!(std::ptr::addr_eq(protocols.get(serial), protocols.get(serial)));
+        for &kind in ProtocolKind::ALL {
+            assert_eq!(protocols.kind(protocols.build(kind)), kind);
+        }
+    }
+
+    #[test]
+    fn a_protocol_that_is_in_no_list_has_a_number_too() {
+        let canary = ProtocolKind::Canary(Canary::Honest);
+        let protocols = Protocols::new(canary, settings());
+        let number = protocols.build(canary);
+        assert_eq!(protocols.kind(number), canary);
+        assert!(ProtocolKind::ALL.iter().all(|&kind| protocols.build(kind) != number));
+    }
+}

@@ -1,0 +1,47 @@
+//! Continuous changes of the protocol while a database is tested.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use heddledb::{Database, ProtocolKind};
+
+/// Puts one protocol after the other in force, until it is dropped.
+pub struct Changer {
+    stopped: Arc<AtomicBool>,
+    thread: Option<JoinHandle<u64>>,
+}
+
+impl Changer {
+    /// For this database, whose protocol must not be `partitioned`.
+    pub fn of(db: &Database) -> Changer {
+        let stopped = Arc::new(AtomicBool::new(false));
+        let (db, is_stopped) = (db.clone(), stopped.clone());
+        let life = move || {
+            let kinds: Vec<ProtocolKind> =
+                ProtocolKind::ALL.iter().copied().filter(|kind| *kind != ProtocolKind::Partitioned).collect();
+            let (mut random, mut changes) = (fastrand::Rng::with_seed(7), 0);
+            while !is_stopped.load(Ordering::SeqCst) {
+                let kind = kinds[random.usize(0..kinds.len())];
+                db.set_protocol(kind).expect("a protocol that can be changed");
+                assert_eq!(db.protocol(), kind, "nothing else changes it");
+                changes += 1;
+                thread::sleep(Duration::from_micros(random.u64(0..4_000)));
+            }
+            changes
+        };
+        Changer { stopped, thread: Some(thread::spawn(life)) }
+    }
+}
+
+impl Drop for Changer {
+    fn drop(&mut self) {
+        self.stopped.store(true, Ordering::SeqCst);
+        // A test that panics because a transaction hangs must not wait for this thread.
+        if let Some(thread) = self.thread.take().filter(|_| !thread::panicking()) {
+            let changes = thread.join().expect("every change was made");
+            assert!(changes > 0, "the protocol was never changed");
+        }
+    }
+}
