@@ -10,7 +10,7 @@
 //!   was removed before it could be opened, a newer checkpoint is there, and the copier begins again with that one.
 //! - The log is read in the order in which it is written, to the first block that is not there whole. What was durable
 //!   when the backup began was there whole by then, so all of it lies before; and what lies before is a beginning of the
-//! history. That a later group follows does not mean damage here, as long as the block is there when it is read
+//!   history. That a later group follows does not mean damage here, as long as the block is there when it is read
 //!   again: a group says which blocks were durable when it was written ([`LogReader::open_beside_a_writer`]).
 //! - The copy has no manifest until all else in it is durable: an interrupted backup is no database.
 
