@@ -9,7 +9,7 @@
 //! tables of CH-benCHmark. `-- run WORD N` loads and runs them N times without
 //! PostgreSQL: for profilers; `-- explain WORD` prints their plans. `taskset -c 0` leaves one thread to a query. Where PostgreSQL is missing only one side is printed.
 
-#[path = "../tests/support/oracle.rs"]
+#[path = "../tests/integration/support/oracle.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
 mod oracle;
 

@@ -1,7 +1,7 @@
 //! The conformance suite: the behavior that every protocol must have.
 //!
 //! It knows databases by their public interface only, so it is compiled twice: into the crate's own tests, where
-//! deliberately broken protocols prove that it catches them, and into `tests/conformance.rs`, where each protocol
+//! deliberately broken protocols prove that it catches them, and into `tests/integration/conformance.rs`, where each protocol
 //! enters it with one line. Its parts:
 //!
 //! 1. [`semantics`]: on one thread, every step of the golden scripts in `tests/scripts/semantics` answers as it is

@@ -1,0 +1,26 @@
+//! The integration tests of the command `heddle`, as one program: one module for each behavior.
+//!
+//! `idle_sessions` raises the limit on open files of its process, and is a program of its own.
+
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../../../../tests/support/skips.rs"]
+mod skips;
+
+mod backup;
+mod bench;
+mod directory;
+mod dump;
+mod follower;
+mod interfaces;
+mod kill;
+mod list_append;
+mod measures;
+mod pgbench;
+mod power_loss;
+mod real_faults;
+mod schedule;
+mod serve;
+mod sql;
+mod transfer;
+mod usage;
