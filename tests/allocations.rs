@@ -1,4 +1,4 @@
-//! What the hot path allocates: a caller that reads one record through a closure allocates nothing.
+//! Allocations of the hot path: a caller that reads one record through a closure allocates nothing.
 
 #[path = "support/concurrent.rs"]
 mod support;
@@ -46,8 +46,8 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// How much this thread allocates in this many rounds, after more of them to warm up: by then it has also taken its part
-/// in freeing what earlier transactions have left.
+/// The number of this thread's allocations in this many rounds, after more of them to warm up: by then it has
+/// also done its part in freeing what earlier transactions have left.
 fn allocations(rounds: u64, mut round: impl FnMut()) -> u64 {
     (0..10 * rounds).for_each(|_| round());
     let before = ALLOCATIONS.get();
@@ -101,7 +101,8 @@ fn an_autocommit_access_of_a_session_copies_no_write() {
     assert!(made < 5 * ROWS as u64 / 2, "{made} allocations");
 }
 
-/// What a group allocates for the values of the first of its calls, the others use again; and so do those that only set values.
+/// Tests that the values of the first call of a group are allocated once and reused by its other calls, and
+/// by those that only set values.
 fn values_of_earlier_phases_are_kept_in_memory_of_the_call_before() {
     const CALLS: usize = 64;
     let db = in_memory(Options::default());

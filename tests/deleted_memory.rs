@@ -14,7 +14,7 @@ const ROWS: i64 = 200_000;
 const COLUMNS: usize = 24;
 /// Rows that one transaction inserts or deletes.
 const BATCH: i64 = 1_000;
-/// What a row takes at least.
+/// The least memory of a row.
 const ROW_BYTES: u64 = 8 * COLUMNS as u64;
 /// Far more than it takes.
 const PATIENCE: Duration = Duration::from_secs(120);

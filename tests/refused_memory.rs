@@ -19,14 +19,14 @@ struct Scarce;
 
 /// From how many bytes on requests are refused.
 static REFUSED_FROM: AtomicUsize = AtomicUsize::new(usize::MAX);
-/// How many of them are not, before.
+/// Number of requests that are granted before.
 static GRANTED: AtomicUsize = AtomicUsize::new(0);
-/// How many were refused.
+/// Number of requests that were refused.
 static REFUSALS: AtomicUsize = AtomicUsize::new(0);
 /// One test at a time: the allocator is everyone's.
 static TURN: Mutex<()> = Mutex::new(());
-/// What the simulated disk asks for when a thread of the log makes a segment of zeros, at any time: for the file, and for what is
-/// written behind its first page. It stands for the disk and not for memory.
+/// Requests of the simulated disk when a thread of the log makes a segment of zeros, at any time: for the
+/// file, and for the bytes behind its first page. They represent the disk and not memory.
 const OF_A_SEGMENT: [usize; 2] = [1 << 20, (1 << 20) - (4 << 10)];
 
 fn is_refused(bytes: usize) -> bool {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::source::Violation;
 
-/// What no file may contain: places of the machine that it was written on.
+/// Texts that no file may contain: places of the machine that it was written on.
 const FOREIGN_PLACES: &[&str] = &[
     concat!("/wo", "rk/"),
     concat!("/tm", "p/wt"),
@@ -58,7 +58,7 @@ pub fn dead_links(root: &Path, path: &str, text: &str) -> Vec<Violation> {
     violations
 }
 
-/// How long a file of the project may be: a script that makes data takes less than the data.
+/// The longest file of the project: a script that makes data takes less than the data.
 const BYTES_MAX: u64 = 128 * 1024;
 
 /// A file that is too long to be kept.

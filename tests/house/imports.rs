@@ -44,7 +44,7 @@ const MAY_NOT_NAME: &[(&str, &[&str], &str)] = &[(
     "the schedule places calls by references and footprints only; hand it what it needs as a footprint",
 )];
 
-/// What a folder's own tests may name besides: they may open a whole database around it.
+/// Modules that a folder's own tests may also name: they may open a whole database around it.
 const PUBLIC_FACE: [&str; 9] =
     ["testing", "database", "options", "procedure", "range", "row", "table", "transaction", "worker"];
 
@@ -184,7 +184,7 @@ fn name_length(code: &str) -> usize {
     code.bytes().take_while(|&byte| byte == b'_' || byte.is_ascii_alphanumeric()).count()
 }
 
-/// What stands at the crate's root without being a module: where it comes from.
+/// Names at the crate's root that are no modules: each with its origin.
 struct RootNames {
     origin: BTreeMap<String, Vec<String>>,
 }

@@ -130,7 +130,7 @@ fn comment(line: &str) -> Option<&str> {
     Some(line[at..].trim_start_matches(['/', '!']).trim_start())
 }
 
-/// Whether a phrase stands in a text as whole words.
+/// Returns true if a text contains a phrase as whole words.
 fn holds(text: &str, phrase: &str) -> bool {
     text.match_indices(phrase).any(|(at, _)| {
         let is_part = |character: char| character.is_alphanumeric() || character == '_' || character == '`';
@@ -138,7 +138,7 @@ fn holds(text: &str, phrase: &str) -> bool {
     })
 }
 
-/// Whether a sentence of the line begins with this word, and is no question.
+/// Returns true if a sentence of the line begins with this word, and is no question.
 fn begins_sentence(line: &str, word: &str) -> bool {
     line.match_indices(word).any(|(at, _)| {
         let (before, behind) = (line[..at].trim_end(), &line[at + word.len()..]);

@@ -22,14 +22,14 @@ const FOREIGN: &[&str] = &["std", "core"];
 /// The index of the decisions.
 pub const DECISIONS: &str = "docs/decisions/README.md";
 
-/// What documents may name: files and folders, and identifiers of the sources.
+/// Names that documents may mention: files and folders, and identifiers of the sources.
 pub struct Known {
     paths: BTreeSet<String>,
     names: BTreeSet<String>,
 }
 
 impl Known {
-    /// What these files, from the root, and these sources hold.
+    /// The content of these files, from the root, and of these sources.
     pub fn of(files: &[String], sources: &[Source]) -> Known {
         let ancestors = files.iter().flat_map(|file| Path::new(file).ancestors());
         let names = sources.iter().flat_map(|source| identifiers(&source.code));

@@ -9,7 +9,7 @@ const FUNCTION_LINES_MAX: usize = 70;
 /// A test may tell one story to its end.
 const TEST_LINES_MAX: usize = 90;
 
-/// Where `unsafe` may stand, and why it must. A folder ends with a slash.
+/// The places where `unsafe` may be, and the reason for each. A folder ends with a slash.
 const UNSAFE_PLACES: &[(&str, &str)] = &[
     (
         "src/diagnostics/activity.rs",
@@ -60,7 +60,8 @@ const UNSAFE_PLACES: &[(&str, &str)] = &[
     ("src/row.rs", "a row's words may be addresses of blocks, which live as long as the row"),
 ];
 
-/// What must not stand in the engine outside of tests, where it may all the same, and what to do instead.
+/// Words that the engine must not contain outside of tests, the places where they are allowed, and their
+/// replacement.
 struct Banned {
     words: &'static [&'static str],
     but_in: &'static [&'static str],
@@ -133,7 +134,7 @@ pub fn places_without_unsafe(sources: &[Source]) -> Vec<&'static str> {
         .collect()
 }
 
-/// What the engine must not contain.
+/// Finds words that the engine must not contain.
 pub fn banned_words(sources: &[Source]) -> Vec<Violation> {
     let mut violations = Vec::new();
     for source in engine(sources) {

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::source::{Source, Violation};
 
-/// Where a test may say that it is skipped.
+/// The file in which a test may say that it is skipped.
 const HELPER: &str = "tests/support/skips.rs";
 
 /// Tests that print themselves that they were skipped: print macros of a test that passes are never shown.

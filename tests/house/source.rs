@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 pub struct Source {
     /// From the workspace's root, with slashes.
     pub path: String,
-    /// As it was written.
+    /// The file as it was written.
     pub text: String,
     /// Without comments, strings and characters.
     pub code: String,
-    /// The same without tests; nothing is left of a file that is a test as a whole.
+    /// The code without tests; empty for a file that is a test as a whole.
     pub engine: String,
 }
 
@@ -150,7 +150,7 @@ fn without_comments(text: &str) -> String {
     code
 }
 
-/// Where the comment, string or character that begins here ends, if one does.
+/// The end of the comment, string or character that begins here, if one does.
 fn opaque_end(text: &str, at: usize) -> Option<usize> {
     let rest = &text[at..];
     let bytes = rest.as_bytes();
@@ -228,7 +228,7 @@ fn without_tests(code: &str) -> (String, Vec<String>) {
     (left, modules)
 }
 
-/// Where the item that begins here ends: behind its closing brace, or its semicolon.
+/// The end of the item that begins here: behind its closing brace, or its semicolon.
 fn item_end(code: &str, start: usize) -> usize {
     let mut depth = 0_usize;
     for (at, byte) in code.bytes().enumerate().skip(start) {

@@ -1,4 +1,5 @@
-//! Why attempts are retried: because of what they would have written, or of what they had only read.
+//! Tests of the reasons for which attempts are retried: conflicts about rows that they would have written,
+//! and about rows that they had only read.
 
 use std::sync::mpsc;
 use std::thread;

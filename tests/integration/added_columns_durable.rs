@@ -69,7 +69,7 @@ const STEPS: [fn(&Database); 14] = [
     |db| write(db, |tx, items| (0..ROWS).try_for_each(|id| tx.update(items, key![id], set! { n: id }))),
 ];
 
-/// What the rows are before the first step, and after each.
+/// The rows before the first step, and after each.
 fn states() -> Vec<Vec<Vec<Value>>> {
     let db = Database::open(DATABASE, on_disk(&SimulatedDisk::new())).expect("opened");
     create(&db);
@@ -163,7 +163,7 @@ fn a_backup_has_what_the_table_has_at_every_step() {
     }
 }
 
-/// How many columns are added at once to a table with two, and then one by one.
+/// Columns that are added at once to a table with two, and then one by one.
 const AT_ONCE: usize = 986;
 const ONE_BY_ONE: usize = 12;
 

@@ -8,7 +8,7 @@ use heddledb::{
 
 /// This many rows are there at any moment.
 const WINDOW: i64 = 300;
-/// How often the window moves on by its own length.
+/// Number of times that the window moves on by its own length.
 const TURNS: i64 = 40;
 
 fn queue(db: &Database, name: &str) -> Table {

@@ -137,7 +137,7 @@ fn a_row_of_the_output_is_a_struct() {
     assert!(output.rows_as::<Account2>().is_err());
 }
 
-/// As many fields as a [`Renaming`], of other types.
+/// A struct with as many fields as a [`Renaming`], of other types.
 #[derive(Debug, PartialEq, Composite)]
 struct Account2 {
     a: i64,

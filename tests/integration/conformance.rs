@@ -105,8 +105,8 @@ fn under(protocol: impl Into<ProtocolOptions>) -> Options {
     Options::default().protocol(protocol)
 }
 
-/// What a protocol is tested with: its options, and whether columns are labelled to be split, and
-/// boundaries move all the time.
+/// The configuration in which a protocol is tested: its options; flags for columns that are labelled to be
+/// split, and for boundaries that move all the time.
 struct Configuration {
     options: Options,
     labels: bool,

@@ -1,4 +1,5 @@
-//! What the embedded interface takes: Rust's integers, texts and ranges, bare values as keys, and what it gives back.
+//! Conversions of the embedded interface: Rust's integers, texts and ranges, bare values as keys, and the
+//! values that it returns.
 
 use std::time::{Duration, UNIX_EPOCH};
 

@@ -1,7 +1,7 @@
 //! Power loss: at every boundary of every operation, under load, in recovery, and again and again.
 //!
-//! What must hold: every acknowledged transaction is there, none is half there, and those whose outcome is unknown are
-//! there as a whole or not at all.
+//! Invariants: every acknowledged transaction is there, none is half there, and those whose outcome is
+//! unknown are there as a whole or not at all.
 
 mod boundaries;
 mod log_tail;
@@ -168,7 +168,8 @@ fn tiny(disk: &SimulatedDisk) -> Options {
     small_options(disk).threads(|threads| threads.max_worker_contexts(16))
 }
 
-/// The same under a protocol; where executors own the rows, there are several, and transfers are over two of them.
+/// Small options under a protocol; if executors own the rows, there are several, and transfers are over two
+/// of them.
 fn tiny_under(protocol: ProtocolKind, disk: &SimulatedDisk) -> Options {
     tiny(disk)
         .protocol(ProtocolOptions::from(protocol).partitioned(PartitionedOptions::default().executors(3)))
@@ -219,7 +220,7 @@ fn images_under_load(protocol: ProtocolKind, threads: usize, images: u64) {
 }
 
 impl Ledger {
-    /// How many transfers a thread has made.
+    /// The number of transfers that a thread has made.
     fn transfers_of(&self, thread: i64) -> i64 {
         self.db
             .run(|tx| {

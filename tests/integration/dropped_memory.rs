@@ -12,11 +12,11 @@ use heddledb::{
     key, row, set,
 };
 
-/// How often a table is made, filled and dropped.
+/// Number of times that a table is created, filled and dropped.
 const ROUNDS: i64 = 200;
 /// With an index, a round's rows take 100 KB; all rounds' rows, 20 MB.
 const ROWS: i64 = 25;
-/// What worker contexts have fetched for their next records, and the catalog's rows about dropped tables.
+/// Records that worker contexts have fetched ahead, and the catalog's rows about dropped tables.
 const SLACK: u64 = 5 << 20;
 
 fn definition(name: &str) -> TableDefinition {

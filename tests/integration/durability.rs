@@ -64,7 +64,7 @@ impl Undurable {
         assert_eq!(executed.wait().expect("reported at once").rows.len(), 2);
     }
 
-    /// What a crash now leaves.
+    /// The bank after a crash now.
     fn crashed(&self) -> Bank {
         reopened(&self.disk.crash_image(0))
     }

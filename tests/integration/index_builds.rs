@@ -11,7 +11,7 @@ use heddledb::{
     key, row, set,
 };
 
-/// How many rows each writer has.
+/// Rows of each writer.
 const ROWS: i64 = 40;
 const WRITERS: i64 = 3;
 

@@ -14,7 +14,7 @@ use heddledb::{
     ProtocolKind, Range, Result, Table, Tx, args, fail, key, row,
 };
 
-/// How long a transaction that must block is observed: a test that passes does not depend on it.
+/// Time for which a transaction that must block is observed: a test that passes does not depend on it.
 const A_WHILE: Duration = Duration::from_millis(40);
 
 fn options() -> Options {
@@ -25,7 +25,7 @@ fn database() -> Database {
     in_memory(options())
 }
 
-/// What holds its locks until it is asked to end: a transaction in its first attempt.
+/// A transaction in its first attempt, which holds its locks until the test lets it end.
 struct Holder<'s> {
     go: Sender<()>,
     thread: ScopedJoinHandle<'s, Result<()>>,
@@ -309,7 +309,7 @@ fn other_protocols_lock_no_record_that_is_there() {
     }
 }
 
-/// What a group's call has locked is free when it has ended, not when its group has.
+/// Tests that the locks of a group's call are free when it has ended, not when its group has.
 #[test]
 fn locks_are_given_up_at_the_end_of_each_call_of_a_group() {
     watched(|| {

@@ -302,7 +302,7 @@ fn with_async_only_results_of_durable_data_are_reported_after_the_failure() {
     }
 }
 
-/// What an image of the disk has of the values that were set to 7 one after the other.
+/// The number of values that are 7 in an image of the disk, of those that were set one after the other.
 fn set_in_order(image: &SimulatedDisk, ids: std::ops::Range<i64>) -> usize {
     let crashed = reopened(image);
     let values: Vec<_> = ids.map(|id| crashed.value(id).expect("readable")).collect();

@@ -22,7 +22,7 @@ fn with_each(test: impl Fn(&Database, &Table)) {
     }
 }
 
-/// What a transaction gets for these keys.
+/// The values that a transaction reads for these keys.
 fn got(db: &Database, table: &Table, keys: &[i64]) -> Vec<Option<i64>> {
     db.run(|tx| {
         let mut rows = Vec::new();

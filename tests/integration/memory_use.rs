@@ -1,10 +1,10 @@
-//! What tables take of memory: that it is counted, that it stays in proportion to the rows, and that it comes back.
+//! Tests of the memory of tables: it is counted, stays in proportion to the rows, and is freed with them.
 
 use heddledb::{
     DataType, Database, Durability, Options, PrimaryIndex, Range, Result, Table, TableDefinition, key, row,
 };
 
-/// What a record of these tables takes: its head, and three words of row, of which one is the key.
+/// Bytes of a record of these tables: its head, and three words of row, of which one is the key.
 const RECORD_BYTES: u64 = 40;
 
 fn database() -> Database {

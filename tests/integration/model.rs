@@ -93,7 +93,7 @@ fn tag_is_taken(model: &Model, tag: Option<i64>, by_other_than: Key) -> bool {
     tag.is_some() && model.iter().any(|(&key, row)| key != by_other_than && row.tag == tag)
 }
 
-/// What the model says of a statement.
+/// The outcome of a statement by the model.
 #[derive(Debug, PartialEq)]
 enum Outcome {
     Done,

@@ -290,7 +290,7 @@ fn the_second_process() {
     }
 }
 
-/// How far recovery has got is reported, in the order of its steps, and never beyond the end.
+/// Tests that the progress of recovery is reported in the order of its steps, and never beyond the end.
 #[test]
 fn opening_a_database_reports_the_progress_of_recovery() {
     let disk = SimulatedDisk::new();

@@ -1,5 +1,5 @@
-//! What an executor has to tell other executors reaches them before it runs code that may take long or wait for them; and what one
-//! action leaves behind concerns no other transaction.
+//! Tests that an executor's messages reach other executors before it runs code that may take long or wait for
+//! them, and that the state which one action leaves concerns no other transaction.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -168,7 +168,7 @@ fn actions_of_one_phase_run_at_the_same_time_behind_another_transaction() {
     assert_eq!(accounts.n(other[0]), 2);
 }
 
-/// As above, with transactions of one executor behind: in their batch, or each with locks of its own.
+/// Tests the same with transactions of one executor behind: in their batch, or each with locks of its own.
 #[test]
 fn a_transaction_that_has_ended_keeps_no_locks_while_the_next_ones_run() {
     for has_held_locks in [false, true] {

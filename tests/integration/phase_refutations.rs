@@ -11,7 +11,7 @@ use heddledb::{
     ProtocolOptions, Result, SplitOperation, Table, TableDefinition, args, key, row,
 };
 
-/// What does not end within this time never ends: it is far more than anything here takes.
+/// A time after which anything unfinished never ends: it is far more than any test here takes.
 const FOR_EVER: Duration = Duration::from_secs(60);
 
 fn in_memory(protocol: ProtocolKind, phase_milliseconds: f64) -> Database {

@@ -13,7 +13,7 @@ use heddledb::{
     ValueRef, args, fail, key, row,
 };
 
-/// What does not end within this time never ends: it is far more than anything here takes.
+/// A time after which anything unfinished never ends: it is far more than any test here takes.
 const FOR_EVER: Duration = Duration::from_secs(60);
 
 fn in_memory() -> Database {
@@ -170,7 +170,7 @@ fn idle_workers_do_not_hold_all_room_in_the_log() {
     });
 }
 
-/// As above, where what is kept was reserved by calls that failed afterwards.
+/// Tests the same, if the room was reserved by calls that failed afterwards.
 #[test]
 fn room_reserved_by_calls_that_fail_is_given_back() {
     ends(|| {
@@ -291,7 +291,7 @@ fn with_few_worker_contexts_a_caller_still_gets_in() {
     });
 }
 
-/// Where it took the square of the number of writes, this took hours.
+/// Tests that the time is not the square of the number of writes, which would be hours.
 #[test]
 fn many_writes_to_one_row_in_one_transaction_take_time_in_proportion() {
     let db = in_memory();
@@ -301,7 +301,7 @@ fn many_writes_to_one_row_in_one_transaction_take_time_in_proportion() {
     assert_eq!(n_of(&db, &table, 1), Some(300_000));
 }
 
-/// As above, for a closure that looks each key up before it inserts it.
+/// Tests the same for a closure that looks each key up before it inserts it.
 #[test]
 fn many_look_ups_and_inserts_in_one_closure_take_time_in_proportion() {
     let db = in_memory();

@@ -293,7 +293,7 @@ fn at_random() -> impl FnMut(usize) -> usize {
     move |rows| random.usize(0..rows)
 }
 
-/// Whether ranges have changed, and no executor has half of all requests.
+/// Returns true if ranges have changed, and no executor has half of all requests.
 fn is_even(db: &Database) -> bool {
     let all = db.partitions();
     all.iter().all(|one| one.share < 0.5) && all.iter().any(|one| one.moves > 0)
@@ -340,7 +340,7 @@ fn becomes(db: &Database, is_so: impl Fn(&Database) -> bool) -> bool {
     false
 }
 
-/// How many executors have a range.
+/// The number of executors that have a range.
 fn in_use(db: &Database) -> usize {
     db.partitions().iter().filter(|one| one.from < one.to).count()
 }

@@ -181,7 +181,7 @@ fn power_loss_at_every_boundary_of_a_commit_with_a_change_leaves_all_of_it_or_no
     }
 }
 
-/// How many threads insert a row.
+/// Threads that insert a row.
 const INSERTERS: i64 = 6;
 
 #[test]
@@ -228,12 +228,13 @@ fn rows_of_a_table_that_was_rebuilt_beside_held_groups_are_recovered() {
     }
 }
 
-/// How many rows there are from the beginning.
+/// Rows that exist from the beginning.
 const FIRST_ROWS: i64 = 300;
 /// Each thread of a child inserts this many rows; then it changes the last one.
 const MAX_ROWS: usize = 200;
 
-/// Which of the four changes of [`child_that_changes_the_schema_until_it_is_killed`] come next, by what there is.
+/// The next of the four changes of [`child_that_changes_the_schema_until_it_is_killed`], by the present state
+/// of the table.
 fn stage(table: &Table) -> usize {
     let is_indexed = table.definition().indexes().iter().any(|index| index.name == "by_code");
     match (is_indexed, is_wide(table)) {
@@ -296,7 +297,7 @@ fn child_that_changes_the_schema_until_it_is_killed() {
     });
 }
 
-/// What a child has said.
+/// The reports of a child.
 #[derive(Default)]
 struct Said {
     rows: Vec<i64>,

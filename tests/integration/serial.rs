@@ -1,7 +1,8 @@
 //! The serial protocol: closures that meet, readers beside writers, the three variants, waiter slots, partitions.
 //!
-//! Where two closures must meet, a barrier inside their first attempts makes sure that both have begun, and so hold
-//! their partitions shared, before either goes on; second attempts hold them alone and do not stop there.
+//! If two closures must meet, a barrier inside their first attempts makes sure that both have begun, and so
+//! hold their partitions shared, before either continues; second attempts hold them exclusively and do not
+//! stop there.
 
 mod anomalies;
 mod variants;
@@ -18,7 +19,7 @@ use heddledb::{
     Table, Tx, args, fail, key, row,
 };
 
-/// What became of two closures that met.
+/// The outcome of two closures that met.
 struct Met<A, B> {
     results: (Result<A>, Result<B>),
     attempts: usize,

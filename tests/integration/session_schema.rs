@@ -51,7 +51,7 @@ fn names(db: &Database) -> Vec<String> {
     names
 }
 
-/// What a migration does: tables, columns, indexes and rows, in one transaction.
+/// The work of a migration: tables, columns, indexes and rows, in one transaction.
 fn migrate(db: &Database, session: &mut Session) -> Result<()> {
     let before = names(db);
     let fresh = session.create_table(definition("fresh"))?;

@@ -1,4 +1,5 @@
-//! What the tests of concurrency share: databases, an account table, and a watch that fails instead of hanging.
+//! Support of the tests of concurrency: databases, an account table, and a watch that fails instead of
+//! hanging.
 
 #![allow(dead_code)] // each test binary uses a part of it
 

@@ -11,7 +11,7 @@ use heddledb::testing::{Disk, SimulatedDisk};
 pub const PAGE: usize = 4096;
 /// Bytes of a log block's header.
 pub const LOG_HEADER: usize = 68;
-/// The same before log format 3, and the magic of such blocks.
+/// Bytes of a block's header before log format 3, and the magic of such blocks.
 const OLDER_LOG_HEADER: usize = 48;
 const OLDER_LOG_MAGIC: &[u8] = b"HBLK";
 const LOG_MAGIC: &[u8] = b"HBL3";
@@ -52,7 +52,7 @@ fn put_u32(bytes: &mut [u8], at: usize, number: u32) {
     bytes[at..at + 4].copy_from_slice(&number.to_le_bytes());
 }
 
-/// How long the header is of the block that begins here, if one does.
+/// The length of the header of the block that begins here, if one does.
 fn log_header(bytes: &[u8]) -> Option<usize> {
     match &bytes[..4] {
         LOG_MAGIC => Some(LOG_HEADER),

@@ -13,7 +13,7 @@ use heddledb::{
     TableDefinition, Value, fail, key, row,
 };
 
-/// Where the database is on the simulated disk.
+/// The directory of the database on the simulated disk.
 pub const DIRECTORY: &str = "bank";
 /// The smallest segment that a database may have.
 pub const SMALL_SEGMENT: u64 = 64 << 10;
@@ -37,7 +37,7 @@ pub fn open(disk: &SimulatedDisk) -> Result<Database> {
     Database::open(DIRECTORY, options(disk))
 }
 
-/// What the tests use of a database.
+/// The parts of a database that the tests use.
 pub struct Bank {
     pub db: Database,
     pub items: Table,
@@ -77,7 +77,7 @@ pub fn bank_with(options: Options) -> Bank {
     with_procedures(db)
 }
 
-/// The same database, opened again.
+/// Opens the same database again.
 pub fn reopened(disk: &SimulatedDisk) -> Bank {
     with_procedures(open(disk).expect("it was a whole database"))
 }
@@ -215,7 +215,7 @@ pub fn in_time<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 
     }
 }
 
-/// Whether this is the error of a result whose fate is unknown.
+/// Returns true if this is the error of a result whose outcome is unknown.
 pub fn is_unknown<T>(result: &Result<T>) -> bool {
     matches!(result, Err(Error::LogFailed { .. }))
 }

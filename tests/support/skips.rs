@@ -9,7 +9,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many tests of this program were skipped.
+/// Number of tests of this program that were skipped.
 static SKIPPED: AtomicUsize = AtomicUsize::new(0);
 
 /// Notes that the running test is skipped, because a tool is missing for this reason.

@@ -118,12 +118,12 @@ pub fn wait_until(what: &str, mut is_true: impl FnMut() -> bool) {
     }
 }
 
-/// How the phases went.
+/// The statistics of phases.
 pub fn report(db: &Database) -> PhaseReport {
     db.phases().expect("phased")
 }
 
-/// Whether anything is split at this moment.
+/// Returns true if anything is split now.
 pub fn is_split(db: &Database) -> bool {
     report(db).columns.iter().any(|column| column.now)
 }

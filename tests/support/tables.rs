@@ -11,7 +11,7 @@ use heddledb::{
     TableDefinition, Value,
 };
 
-/// Where databases lie on simulated disks.
+/// The directory of databases on simulated disks.
 pub const DATABASE: &str = "bank";
 
 /// A database without files.

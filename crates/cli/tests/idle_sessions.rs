@@ -17,7 +17,7 @@ use std::time::Instant;
 use common::{command, setting, text};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// What an idle session may cost.
+/// The most memory of an idle session.
 const BYTES_MAX: u64 = 200 * 1024;
 
 /// A connection that speaks the protocol with as little memory as it can.

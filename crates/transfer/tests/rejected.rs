@@ -1,4 +1,4 @@
-//! What an import refuses, what it says of it, and what stays in the table.
+//! Tests of the rows that an import refuses, of its messages, and of the rows that stay in the table.
 
 use std::io::Read;
 

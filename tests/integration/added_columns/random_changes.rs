@@ -11,7 +11,7 @@ use heddledb::{
 use super::{all, change, text};
 use crate::support::tables::{DATABASE, on_disk};
 
-/// What the rows are to be, by key: the values of all columns but the key.
+/// The expected rows, by key: the values of all columns but the key.
 type Model = std::collections::BTreeMap<i64, Vec<Value>>;
 
 /// A column but the key.

@@ -36,7 +36,7 @@ struct Churn {
 /// Sum, highest, product, and entries of a row of the board; and the sum in the other table.
 type Row = (i64, i64, i64, Vec<(i64, i64)>, i64);
 
-/// What one thread's calls lead to.
+/// The expected result of one thread's calls.
 #[derive(Debug, Default, PartialEq)]
 struct Expected {
     /// Unless it is gone.
@@ -44,7 +44,7 @@ struct Expected {
     crowd: BTreeMap<i64, usize>,
 }
 
-/// How long the text is of the row that this call inserts: mostly short, sometimes so long that few make a
+/// The length of the text of the row that this call inserts: mostly short, sometimes so long that few make a
 /// block of copies.
 fn length(number: i64) -> usize {
     match number % 23 {
@@ -158,7 +158,7 @@ impl Churn {
         tx.add(&self.sums, key![thread], "sum", 2 * number)
     }
 
-    /// How many calls each thread has made; everything must be what they lead to.
+    /// The number of calls that each thread has made; checks that everything is their result.
     fn check(&self, what: &str) -> Vec<i64> {
         self.db.check().unwrap_or_else(|error| panic!("{what}: {error}"));
         let made = |thread: i64| {

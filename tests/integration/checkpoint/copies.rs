@@ -55,7 +55,7 @@ fn striped(disk: &SimulatedDisk) -> Made {
     Made { calls: vec![10], tables: 0 }
 }
 
-/// As earlier versions left it.
+/// Removes the marks, as in databases of earlier versions.
 fn remove_marks(disk: &SimulatedDisk) {
     let directory = Path::new("elsewhere");
     for name in list(disk, "elsewhere").iter().filter(|name| !name.ends_with(".part")) {
@@ -208,7 +208,8 @@ fn a_directory_that_gets_another_path_is_not_given_up() {
     drop(Journal::survives(plain(&disk), &made, "the parts are there"));
 }
 
-/// What could not be claimed when the database was opened may be another's by the time that something is removed.
+/// Tests that nothing is removed if it could not be claimed when the database was opened, and is another
+/// one's by then.
 #[test]
 fn nothing_is_removed_where_another_copy_has_put_its_mark_since() {
     for fault in [Fault::ReadOnly, Fault::PermissionDenied, Fault::StorageFull, Fault::InputOutput] {
@@ -293,7 +294,7 @@ fn a_database_whose_path_is_no_text_claims_nothing() {
     assert_eq!(list(&disk, "elsewhere"), before);
 }
 
-/// Where the owner was there may be a file by now, or below it.
+/// Tests that a database counts as moved even if there is a file now in the place of its owner, or below it.
 #[test]
 fn a_database_was_moved_if_its_path_leads_nowhere() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -21,7 +21,7 @@ fn prepared(protocol: ProtocolKind) -> SimulatedDisk {
     disk
 }
 
-/// Whether this is what callers see when the power has gone.
+/// Returns true if this is an error that callers see when the power has failed.
 fn is_power_loss(error: &Error) -> bool {
     use Error::{Closed, Io, LogFailed, LogNotExtended, NoLogSpace};
     matches!(error, LogFailed { .. } | NoLogSpace { .. } | LogNotExtended { .. } | Closed | Io { .. })

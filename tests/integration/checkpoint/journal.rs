@@ -20,7 +20,7 @@ use heddledb::{
 
 use crate::support::split::{TOP, board, entries, label_row};
 
-/// Where the database is.
+/// The directory of the database.
 pub const DIRECTORY: &str = "bank";
 /// All calls are about these rows of the board.
 pub const ROWS: i64 = 3;
@@ -69,19 +69,19 @@ pub struct Journal {
     events: Table,
 }
 
-/// How many calls each thread has made, and how many tables were made.
+/// The number of calls of each thread, and of tables that were created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Made {
     pub calls: Vec<i64>,
     pub tables: i64,
 }
 
-/// Which row of the board a call is about.
+/// The row of the board that a call is about.
 fn row_of(thread: i64, number: i64) -> i64 {
     1 + (thread + number) % ROWS
 }
 
-/// What no other call sets.
+/// A value that no other call sets.
 fn mark(thread: i64, number: i64) -> i64 {
     number * 100 + thread + 1
 }
@@ -160,7 +160,7 @@ impl Journal {
         self.db.run(|tx| tx.update(&table, key![1], &[("text", "changed".into())]).map(drop))
     }
 
-    /// What is there.
+    /// Reads the numbers of calls and tables from the database.
     pub fn made(&self, threads: usize) -> Made {
         let last = |thread: i64| {
             self.db.run(|tx| {

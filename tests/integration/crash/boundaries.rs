@@ -8,8 +8,8 @@ use heddledb::{Error, Options, ProtocolKind, Range};
 use super::{Ledger, Quiet, tiny, tiny_under};
 use crate::support::logged::*;
 
-/// What the test at every boundary does: creates a database, tables, makes transfers that fill segments, closes.
-/// Gives back how many transfers were acknowledged, none if not even the database was.
+/// The work of the test at every boundary: creates a database, tables, makes transfers that fill segments,
+/// closes. Returns the number of acknowledged transfers; `None` if not even the database was created.
 fn a_short_life(options: Options) -> Option<i64> {
     let ledger = Ledger::create(options).ok()?;
     let mut acknowledged = 0;

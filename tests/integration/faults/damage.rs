@@ -23,7 +23,7 @@ const CALLS: i64 = 6;
 /// With a checkpoint, this many of them are behind it.
 const BEHIND: i64 = 3;
 
-/// What is there after each acknowledged call, from none on.
+/// The content after each acknowledged call, from none on.
 type History = Vec<Vec<Vec<Value>>>;
 
 fn plain(disk: &SimulatedDisk) -> Options {
@@ -87,7 +87,7 @@ fn files(disk: &SimulatedDisk) -> Vec<PathBuf> {
     all
 }
 
-/// How often each outcome came.
+/// The number of times that each outcome occurred.
 #[derive(Debug, Default, PartialEq)]
 struct Outcomes {
     whole: u64,

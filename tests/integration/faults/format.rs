@@ -12,7 +12,7 @@ use crate::checkpoint::journal::{DIRECTORY, options};
 use crate::faults::seed;
 use crate::support::forge::{Forge, PAGE};
 
-/// What is kept, and whether it has a checkpoint. Version 3 is of databases whose log is elsewhere, and of no others.
+/// The kept databases, each with a flag for a checkpoint. Version 3 is of databases whose log is elsewhere, and of no others.
 const KEPT: [(&str, bool); 5] = [
     ("format-2-log", false),
     ("format-2-checkpoint", true),
@@ -21,10 +21,10 @@ const KEPT: [(&str, bool); 5] = [
     ("format-5-checkpoint", true),
 ];
 const LOG_ELSEWHERE: &str = "format-3-log-elsewhere";
-/// Where the log of that one is on its disk, as its manifest says.
+/// The directory of that one's log on its disk, as its manifest says.
 const LOG_DIRECTORY: &str = "fast/bank-log";
 
-/// What folders are called where they are kept, and where they are on the disk.
+/// The names of folders in the repository, and their paths on the disk.
 fn folders() -> [(&'static str, PathBuf); 4] {
     let own = Path::new(DIRECTORY);
     [

@@ -29,7 +29,7 @@ const THREADS: usize = 2;
 /// Calls of each thread in one run.
 const CALLS: i64 = 24;
 
-/// What had been acknowledged to callers.
+/// The calls and tables that were acknowledged to callers.
 #[derive(Default)]
 struct Acknowledged {
     calls: [AtomicI64; THREADS],
@@ -50,7 +50,7 @@ struct Image {
     what: String,
 }
 
-/// What has been recovered.
+/// The outcomes of recoveries.
 #[derive(Default)]
 struct Seen {
     different: Mutex<HashSet<u64>>,
@@ -114,8 +114,8 @@ fn in_turn(enough: i64, reported: &AtomicI64, mut act: impl FnMut(i64) -> Result
     }
 }
 
-/// What the runs have had in them that their images are to be about. One run may lack some of it: where a busy machine lets
-/// many calls share a group, its log stays in its first segments.
+/// Events in the runs that their images must cover. One run may lack some of it: if a busy machine lets many
+/// calls share a group, its log stays in its first segments.
 #[derive(Default)]
 struct Covered {
     split_phases: u64,

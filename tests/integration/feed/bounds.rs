@@ -1,4 +1,4 @@
-//! What a feed refuses, and what ends it.
+//! Tests of the errors of a feed, and of its end.
 
 use std::sync::Arc;
 use std::thread;

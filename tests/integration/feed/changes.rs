@@ -1,4 +1,4 @@
-//! What a change says: values, operations, merged operations.
+//! Tests of the contents of a change: values, operations, merged operations.
 
 use heddledb::{
     Change, ColumnChange, DataType, Error, PhasedOptions, SplitOperation, TableDefinition, TupleType, Value,

@@ -8,7 +8,7 @@ use heddledb::{Change, ChangeBatch, Database, Feed, Range, Table, Value};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Copy {
     pub rows: BTreeMap<i64, Vec<Value>>,
-    /// Whether the table was dropped.
+    /// True if the table was dropped.
     pub is_dropped: bool,
 }
 

@@ -40,10 +40,10 @@ fn prepared(protocol: ProtocolKind) -> SimulatedDisk {
     disk
 }
 
-/// What is known of a run that was interrupted.
+/// The known facts of a run that was interrupted.
 #[derive(Default)]
 struct Known {
-    /// How many rows were acknowledged to have been inserted; one more may have been.
+    /// Number of rows whose insertion was acknowledged; one more may have been inserted.
     inserted: i64,
     /// The epochs of rows that the feed has given.
     given: BTreeMap<u64, i64>,

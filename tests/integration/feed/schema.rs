@@ -20,7 +20,7 @@ fn opened() -> (Database, heddledb::testing::SimulatedDisk, Table) {
     (db, disk, table)
 }
 
-/// What a feed gives, a word for each change.
+/// The output of a feed, a word for each change.
 fn words(db: &Database, table: &Table, after: u64) -> Vec<String> {
     let (mut feed, mut words, end) = (db.watch(table, after).expect("a feed"), Vec::new(), now(db));
     while !feed.has_given(end) && words.last().is_none_or(|last| last != "Drop") {

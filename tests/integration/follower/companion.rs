@@ -12,7 +12,7 @@ use heddledb::{Database, Error, FollowerReport, Options};
 use crate::checkpoint::journal::DIRECTORY;
 use crate::support::split::wait_until;
 
-/// Where sockets are: for as long as it lives.
+/// The directory of sockets, as long as this exists.
 pub struct Place(tempfile::TempDir);
 
 impl Place {
@@ -58,7 +58,7 @@ impl Place {
 /// A running follower.
 pub struct Companion {
     goes_on: Arc<AtomicBool>,
-    /// What it has found wrong, besides that the database was not there.
+    /// Errors that it has found, apart from a database that did not exist.
     errors: Arc<Mutex<Vec<Error>>>,
     lives: Arc<Mutex<Vec<FollowerReport>>>,
     thread: JoinHandle<()>,
@@ -72,7 +72,7 @@ impl Companion {
         self.lives.lock().expect("no panic").clone()
     }
 
-    /// What each of its lives has come to that has ended well.
+    /// The reports of its lives that have ended well.
     pub fn lives(&self) -> Vec<FollowerReport> {
         self.lives.lock().expect("no panic").clone()
     }

@@ -11,7 +11,7 @@ use crate::support::split::in_time;
 const KEY_BYTES: usize = 2_000;
 const ROWS: i64 = 100;
 const ROUNDS: i64 = 30;
-/// What the rows that stay, and the catalog's about dropped tables, take at most.
+/// The most memory of the rows that stay, and of the catalog's about dropped tables.
 const SLACK: u64 = 2 << 20;
 
 fn create(db: &Database, name: &str) -> Table {

@@ -17,7 +17,7 @@ fn plain(disk: &SimulatedDisk) -> Options {
     options(disk, ProtocolKind::default())
 }
 
-/// What is wrong with what a follower writes.
+/// The fault in a follower's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     /// There is no room for it.
@@ -162,7 +162,7 @@ fn stranger(place: &Place, frame: &[u8]) -> UnixStream {
 
 const HELLO: &[u8] = b"\x01HEDDLFOL\x01\0\0\0";
 
-/// How a follower begins that is never heard of again.
+/// The first messages of a follower that is never heard of again.
 fn silent(place: &Place) -> UnixStream {
     stranger(place, HELLO)
 }

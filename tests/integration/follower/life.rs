@@ -1,4 +1,4 @@
-//! Coming, working, going, and coming again.
+//! The life of a follower: it connects, works, exits, and connects again.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -1,4 +1,5 @@
-//! What happens to the rows that refer to one that goes or changes: the catalogue of actions, as in PostgreSQL.
+//! Tests of the rows that refer to one that is deleted or changed: the catalogue of actions, as in
+//! PostgreSQL.
 
 use heddledb::{ForeignKey, ReferentialAction, key, row};
 

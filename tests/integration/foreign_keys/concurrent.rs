@@ -134,7 +134,7 @@ fn procedures(db: &Database, parents: &Table, children: &Table) -> (Procedure, P
     (insert, db.register(delete).expect("registered"))
 }
 
-/// Whether this is how a step may end.
+/// Returns true if a step may end with this error.
 fn is_a_result(error: &Error) -> bool {
     error.is_retryable()
         || matches!(

@@ -59,7 +59,7 @@ fn a_foreign_key_is_enforced_after_recovery_as_before() {
     }
 }
 
-/// What a run of changes does until the disk fails.
+/// The changes of a run until the disk fails.
 fn work(db: &Database) -> heddledb::Result<()> {
     let parents = db.create_table(parents())?;
     let children = db.create_table(children(by_key().on_delete(ReferentialAction::Cascade)))?;

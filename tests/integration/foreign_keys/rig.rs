@@ -1,4 +1,5 @@
-//! What the tests share: parents and children under each protocol, and a full scan that finds children without parents.
+//! Support of the tests: parents and children under each protocol, and a full scan that finds children
+//! without parents.
 
 use std::collections::BTreeSet;
 

@@ -9,13 +9,13 @@ use heddledb::{Database, Error, PhaseReport, Result, SplitOperation, Table, Tx, 
 use crate::support::split::*;
 
 const THREADS: i64 = 4;
-/// What all threads do to the one key.
+/// The operation of all threads on the one key.
 const ADD: u8 = 0;
 const MAX: u8 = 1;
 const READ: u8 = 2;
 /// Every this many calls one is slow.
 const SLOW: i64 = 16;
-/// How long each kind of use lasts at least.
+/// The least time of each kind of use.
 const LEAST: Duration = Duration::from_millis(300);
 
 /// Changes the key's row, of which it has seen another column. Some calls lose the processor in the middle: so that they
@@ -54,7 +54,7 @@ fn use_the_key(db: &Database, table: &Table, what: &AtomicU8, stop: &AtomicBool,
     added
 }
 
-/// Whether the column is split now for this operation.
+/// Returns true if the column is split now for this operation.
 fn is_split_for(report: &PhaseReport, operation: SplitOperation) -> bool {
     report.columns.iter().any(|column| column.now && column.operation == operation)
 }

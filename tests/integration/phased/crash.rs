@@ -39,22 +39,22 @@ struct Journal {
     events: Table,
 }
 
-/// Which of the labelled rows a call is about.
+/// The labelled row that a call is about.
 fn row_of(thread: i64, number: i64) -> i64 {
     1 + (thread + number) % ROWS
 }
 
-/// Whether a call sets the plain column of its row, beside the split ones.
+/// Returns true if a call sets the plain column of its row, beside the split ones.
 fn sets_plain(number: i64) -> bool {
     number % 4 == 1
 }
 
-/// Whether a call reads what is split, and so waits for a joined phase.
+/// Returns true if a call reads a split column, and so waits for a joined phase.
 fn reads(number: i64) -> bool {
     number % 8 == 7
 }
 
-/// What no other call sets.
+/// A value that no other call sets.
 fn mark(thread: i64, number: i64) -> i64 {
     number * 100 + thread + 1
 }
@@ -108,7 +108,7 @@ impl Journal {
         })
     }
 
-    /// How many calls each thread has made: its last event tells.
+    /// The number of calls of each thread, by its last event.
     fn made(&self, threads: usize) -> Vec<i64> {
         let last = |thread: i64| {
             self.db.run(|tx| {
@@ -235,7 +235,7 @@ fn work(journal: &Journal, made: &[i64], enough: impl Fn(&Journal, i64) -> bool 
     })
 }
 
-/// What is called before each crash: some calls on two threads, over several split phases.
+/// The calls before each crash: some on two threads, over several split phases.
 fn a_short_life(disk: &SimulatedDisk) -> Option<Vec<i64>> {
     let journal = Journal::open(disk, 0.5).ok()?;
     let acknowledged =

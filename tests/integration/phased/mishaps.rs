@@ -1,5 +1,5 @@
-//! What goes wrong in split phases outside of the engine: bodies that panic or sleep, threads that die, handles that are
-//! dropped, a database that is closed. Everything that was called gets its answer, and the phases go on.
+//! Mishaps in split phases outside of the engine: bodies that panic or sleep, threads that die, handles that
+//! are dropped, a database that is closed. Every call is answered, and the phases continue.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::mpsc;

@@ -80,7 +80,7 @@ fn operate(db: &Database, table: &Table, id: i64, (order, payload): (i64, i64)) 
     .expect("committed");
 }
 
-/// What the row holds, computed by one thread from what all have given it.
+/// Checks the row against one thread's computation from all operands.
 fn assert_is_result_of(db: &Database, table: &Table, id: i64, operands: impl Iterator<Item = (i64, i64)>) {
     let all: BTreeSet<(i64, i64)> = operands.collect();
     let (Some(first), Some(last)) = (all.first(), all.last()) else { panic!("no operands") };
@@ -194,7 +194,8 @@ fn null_stays_null_to_additions_and_products_and_a_number_there_is_split() {
     });
 }
 
-/// What was split comes back from the log alone, and from a checkpoint of a split record with the log behind it.
+/// Tests that split columns are recovered from the log alone, and from a checkpoint of a split record with
+/// the log behind it.
 #[test]
 fn what_was_given_to_null_is_recovered() {
     in_time(|| {

@@ -18,7 +18,7 @@ fn labelled(phase_milliseconds: f64) -> (Database, Table) {
     (db, table)
 }
 
-/// What is stashed by a body, inside of one split phase.
+/// The number of calls that a body stashes inside of one split phase.
 fn stashed_by(db: &Database, table: &Table, mut body: impl FnMut()) -> u64 {
     in_one_split_phase(db, table, || {
         let before = report(db).stashed;
@@ -125,7 +125,7 @@ fn every_look_at_a_hidden_column_waits_and_gets_its_value() {
     });
 }
 
-/// What is stashed by a body that begins in a split phase and waits for its end.
+/// The number of calls that are stashed by a body that begins in a split phase and waits for its end.
 fn stashed_by_ending(db: &Database, table: &Table, mut body: impl FnMut()) -> u64 {
     for _ in 0..50 {
         wait_for_split(db, table);

@@ -34,7 +34,7 @@ fn by_closure(db: &Database, table: &Table, number: i64, thread: i64) -> Result<
     })
 }
 
-/// The same as a procedure of `number` and `thread`.
+/// A procedure of `number` and `thread` that does the same.
 fn procedure(db: &Database, table: &Table) -> Procedure {
     let action = Action::commute(table).key(|_, key| key.push(1)).body(|action| {
         let (number, thread) = (action.args().int(0)?, action.args().int(1)?);
@@ -49,7 +49,7 @@ fn procedure(db: &Database, table: &Table) -> Procedure {
     db.register(definition).expect("a procedure")
 }
 
-/// What a reader sees: additions, the highest, the best.
+/// The values that a reader sees: additions, the highest, the best.
 fn seen(db: &Database, table: &Table) -> (i64, i64, (i64, i64)) {
     db.run(|tx| {
         let row = tx.get(table, key![1])?.expect("it is there");

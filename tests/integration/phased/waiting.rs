@@ -1,4 +1,4 @@
-//! How long what is stashed waits: until the next joined phase, in which it ends.
+//! Tests of the wait of stashed calls: they end in the next joined phase.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

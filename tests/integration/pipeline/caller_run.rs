@@ -156,7 +156,7 @@ fn moving(db: &Database, table: &Table) -> Procedure {
     db.register(definition).expect("a procedure")
 }
 
-/// What a thread has seen of its calls: those that were acknowledged, and those of which it does not know.
+/// The calls of a thread: those that were acknowledged, and those whose outcome it does not know.
 fn call_until_closed(db: &Database, procedure: &Procedure, thread: i64, all: &AtomicU64) -> (i64, i64) {
     let (mut acknowledged, mut random) = (0, fastrand::Rng::with_seed(thread as u64));
     loop {

@@ -1,4 +1,4 @@
-//! How a database is closed while calls are under way, and what it refuses afterwards.
+//! Tests of closing a database while calls are in progress, and of the errors afterwards.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use heddledb::{
 
 use crate::support::concurrent::{Gate, accounts, deposit, on_disk, open, small, total, watched};
 
-/// What threads do while the database is closed.
+/// The work of threads while the database is closed.
 fn keep_going(db: &Database, table: &Table, deposit: &Procedure, number: i64, reported: &AtomicU64) -> Error {
     let mut worker = match db.worker() {
         Ok(worker) if number % 4 == 3 => Some(worker),

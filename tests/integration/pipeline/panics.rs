@@ -11,7 +11,7 @@ use heddledb::{
 
 use crate::support::concurrent::{accounts, balance, in_memory, total, watched};
 
-/// Whether an error is a panic's, with its message.
+/// Checks that an error is a panic's, with its message.
 fn assert_panicked<T>(result: Result<T>) {
     match result {
         Err(Error::Panicked { message }) => assert_eq!(message, "on purpose"),

@@ -1,4 +1,5 @@
-//! What a session sees is of one state; what others have changed is a conflict at the first access that can notice.
+//! Tests that a session's reads are of one state; a row that another transaction has changed is a conflict at
+//! the first access that can notice it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

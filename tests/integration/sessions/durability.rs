@@ -1,4 +1,5 @@
-//! What a session reads is based on what is durable, and its commits are durable when they are acknowledged.
+//! Tests that a session's reads are of durable state, and that its commits are durable when they are
+//! acknowledged.
 
 use std::future::Future;
 use std::path::Path;

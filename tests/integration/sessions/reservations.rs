@@ -35,7 +35,7 @@ fn sessions_that_read_one_row_for_update_succeed_each_at_the_first_attempt() {
     });
 }
 
-/// As pgbench's transactions: an addition, then a look at its result.
+/// Tests pgbench's transactions: an addition, then a read of its result.
 #[test]
 fn sessions_that_read_a_row_to_which_they_have_added_queue_for_it() {
     const EACH: i64 = 10;

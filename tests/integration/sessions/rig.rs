@@ -1,4 +1,4 @@
-//! What the tests of sessions share: a table of items under each protocol.
+//! Support of the tests of sessions: a table of items under each protocol.
 
 use heddledb::{
     DataType, Database, Durability, Options, ProtocolKind, Range, Result, Session, Table, TableDefinition,
@@ -47,7 +47,7 @@ impl Rig {
         session
     }
 
-    /// What a closure sees of an item's value.
+    /// The value of an item as a closure reads it.
     pub fn value(&self, id: i64) -> Option<i64> {
         self.db.run(|tx| value(tx, &self.items, id)).expect("a read")
     }
@@ -57,7 +57,7 @@ impl Rig {
         self.db.run(|tx| tx.update(&self.items, key![id], &[("value", value.into())])).expect("an update");
     }
 
-    /// What a session sees of an item's value.
+    /// The value of an item as a session reads it.
     pub fn read(&self, session: &mut Session, id: i64) -> Result<Option<i64>> {
         session.run(|tx| value(tx, &self.items, id))
     }
@@ -80,7 +80,7 @@ impl Rig {
         session.run(|tx| rows(tx.scan(&self.items, range.clone())?))
     }
 
-    /// The same, by the index of the tags.
+    /// Scans the rows by the index of the tags.
     pub fn scan_tags(&self, session: &mut Session, range: Range) -> Result<Vec<(i64, i64)>> {
         session.run(|tx| rows(tx.scan_index(&self.items, "tag", range.clone())?))
     }

@@ -1,4 +1,4 @@
-//! What a session has written: it sees it itself, and no other session before the commit.
+//! Tests of a session's writes: it sees them itself, and no other session does before the commit.
 
 use heddledb::{Error, Range, SessionState, fail, key, row};
 

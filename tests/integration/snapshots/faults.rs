@@ -99,7 +99,7 @@ fn on_a_full_disk_snapshots_are_taken_and_read() {
     });
 }
 
-/// What is not durable yet is not released; the snapshot itself is there before it is.
+/// Tests that nothing is released before it is durable; the snapshot itself is opened before that.
 #[test]
 fn a_snapshot_tells_nothing_before_it_is_durable() {
     protocols("held syncs", |protocol| {

@@ -1,4 +1,4 @@
-//! What a snapshot is, as a user sees it.
+//! Tests of a snapshot's contents, as a user sees them.
 
 use std::thread;
 

@@ -35,7 +35,7 @@ fn wait_for_acknowledgements(acks: &Path, more_than: usize) {
     }
 }
 
-/// What was acknowledged up to now: whole lines only.
+/// The acknowledgements up to now: whole lines only.
 fn noted(acks: &Path) -> Vec<u8> {
     let mut noted = std::fs::read(acks).unwrap_or_default();
     noted.truncate(noted.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1));

@@ -304,7 +304,8 @@ fn locks_are_counted_for_every_hundred_calls() {
     assert!(number(&object, "/locks_per_100/row") > 200.0, "{object}");
 }
 
-/// What waits is not busy: not for the log with everything locked, nor for a partition.
+/// Tests that a waiting stage is not busy: neither while it waits for the log with everything locked, nor for
+/// a partition.
 #[test]
 fn a_stage_is_busy_only_while_it_works() {
     let naive =

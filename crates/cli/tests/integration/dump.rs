@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::common::{heddle, succeed};
 
-/// What is asked of each database.
+/// Queries that each database is asked.
 const QUESTIONS: [&str; 31] = [
     "select relname, o from pg_class, unnest(reloptions) o where relname in ('packed', 'barred') order by relname, o",
     "select attname, attstattarget, array_to_string(attoptions, ' '), attstorage, attcompression from pg_attribute

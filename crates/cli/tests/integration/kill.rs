@@ -15,7 +15,7 @@ use std::time::Duration;
 use crate::common::{command, errors, heddle, setting, text};
 use heddledb::ProtocolKind;
 
-/// What acknowledgements of one round come through.
+/// The channel of one round's acknowledgements.
 enum Notes {
     /// The process notes them in the file itself.
     Own,

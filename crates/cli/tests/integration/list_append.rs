@@ -24,10 +24,10 @@ use postgres::{Client, Config, NoTls};
 const CLIENTS: u64 = 6;
 const KEYS: u32 = 5;
 
-/// How many transactions are acknowledged between two kills.
+/// Transactions that are acknowledged between two kills.
 const EACH: usize = 60;
 
-/// What clients share.
+/// State that clients share.
 #[derive(Default)]
 struct World {
     port: AtomicU16,
@@ -124,7 +124,8 @@ fn run(
     client.batch_execute("COMMIT").map(|()| true).map_err(|error| fate(&error))
 }
 
-/// What becomes of a transaction whose last statement has failed: unknown, unless the server says that it was aborted.
+/// The fate of a transaction whose last statement has failed: unknown, unless the server says that it was
+/// aborted.
 fn fate(error: &postgres::Error) -> Fate {
     match error.code().map(|code| &code.code()[..2]) {
         Some("40" | "55" | "25") => Fate::Aborted,

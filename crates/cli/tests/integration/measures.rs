@@ -1,4 +1,5 @@
-//! Where time goes, and who touches what: the measures of thread-to-data execution, from the command line.
+//! Tests of the measures of thread-to-data execution, from the command line: shares of time, and the threads
+//! that touch each record.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +7,7 @@ use crate::common::{errors, heddle, json, json_once, succeed, text};
 use heddledb::ProtocolKind;
 use serde_json::Value;
 
-/// What executing threads can be at.
+/// Activities of executing threads.
 const SHARES: [&str; 9] = [
     "work",
     "lock_acquire",
@@ -103,7 +104,7 @@ fn without_samples_there_are_no_shares() {
     assert!(errors(&output).contains("time_samples"), "{}", errors(&output));
 }
 
-/// How many points of which color there are at each height, in a picture.
+/// The number of points of each color at each height, in a picture.
 fn colors_by_height(picture: &str) -> Vec<(u32, BTreeMap<String, usize>)> {
     let attribute = |line: &str, name: &str| -> Option<String> {
         let rest = line.split(&format!(" {name}=\"")).nth(1)?;

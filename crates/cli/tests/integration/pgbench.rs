@@ -71,7 +71,7 @@ impl Server {
     }
 }
 
-/// How many transactions pgbench saw acknowledged.
+/// The number of transactions that pgbench saw acknowledged.
 fn acknowledged(output: &Output) -> u64 {
     let printed = String::from_utf8_lossy(&output.stdout);
     let count =

@@ -12,7 +12,7 @@ use crate::common::{command, errors, heddle, text};
 use postgres::{Client, Config, NoTls};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// How long a test waits for something that must come.
+/// Time for which a test waits for something that must happen.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server process, and the lines of its standard error.

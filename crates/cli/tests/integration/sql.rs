@@ -124,14 +124,14 @@ fn files_are_read_with_comments_quotes_and_commands() {
     assert_eq!(heddle(&db, &["-f", "/nowhere/at/all.sql"], "").status.code(), Some(2));
 }
 
-/// What a script prints, which must end well.
+/// The output of a script, which must end well.
 fn printed(db: &Path, script: &str) -> String {
     let output = heddle(db, &["--format", "unaligned"], &format!("\\pset tuples_only on\n{script}"));
     assert!(output.status.success(), "{script}: {}", text(&output.stderr));
     text(&output.stdout).to_owned()
 }
 
-/// The same script in psql against PostgreSQL prints the same.
+/// Tests that the same script in psql against PostgreSQL prints the same.
 #[test]
 fn commands_within_statements_do_what_psql_does() {
     let place = tempfile::tempdir().unwrap();

@@ -300,7 +300,7 @@ fn options_without_effect_are_refused() {
     refused(&figures, &["--lock-conflict", "--protocol optimistic"]);
 }
 
-/// What does the calls outside of the engine has no use for the engine's options.
+/// Tests that a contender, which makes the calls outside of the engine, refuses the engine's options.
 #[test]
 fn a_contender_refuses_every_option_of_the_engine() {
     let atomic = ["bench", "incr1", "--contender=atomic", "--keys=10", "--transactions=10", "--in-flight=4"];

@@ -2,7 +2,7 @@
 
 /// One fault.
 pub struct Seeded {
-    /// As `heddle_model_doors::faults` reads it.
+    /// The place in the form that `heddle_model_doors::faults` reads.
     pub place: &'static str,
     pub model: &'static str,
 }

@@ -1,4 +1,5 @@
-//! What pg_dump writes of a database is restored by PostgreSQL and by another database of ours, without an error.
+//! Tests that pg_dump's script of a database is restored by PostgreSQL and by another HeddleDB, without an
+//! error.
 //!
 //! Needs PostgreSQL's programs: those of `HEDDLE_POSTGRES` (a directory), or of Debian's package of version 15. Where
 //! they are missing, the tests are skipped with a message.
@@ -47,7 +48,7 @@ const CHECKS: &[&str] = &[
     "select count(*) from pg_sequences where schemaname = 'other'",
 ];
 
-/// What neither side may accept, with its SQLSTATE.
+/// Statements that neither side may accept, with their SQLSTATEs.
 const REFUSED: &[(&str, &str)] = &[
     ("insert into author (name) values ('Gray')", "23505"),
     ("insert into book (author_id, title) values (77, 'x')", "23503"),
@@ -79,7 +80,7 @@ fn programs() -> Option<PathBuf> {
     found.then_some(directory)
 }
 
-/// What a program that must succeed wrote.
+/// The output of a program that must succeed.
 fn output(command: &mut Command) -> String {
     let Output { status, stdout, stderr } = command.output().expect("the program starts");
     let stderr = String::from_utf8_lossy(&stderr);
@@ -132,7 +133,8 @@ impl Target {
         lines.map(|line| format!("{line}\n")).collect()
     }
 
-    /// What the checks answer. The refused statements come behind them: they take values from sequences, too.
+    /// The answers of the checks. The refused statements are behind them: they take values from sequences,
+    /// too.
     fn answers(&self) -> Vec<String> {
         let answers = CHECKS.iter().map(|check| self.run(check)).collect();
         for (statement, state) in REFUSED {
@@ -194,7 +196,7 @@ impl Drop for PostgreSql {
     }
 }
 
-/// Whether two texts are the same; if not, the lines that only one of them has.
+/// Checks that two texts are the same; if not, shows the lines that only one of them has.
 #[track_caller]
 fn assert_same(left: &str, right: &str) {
     let of_one = |one: &str, other: &str| {

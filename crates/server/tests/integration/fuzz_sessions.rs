@@ -60,7 +60,7 @@ const EXTREMES: &[(&str, &[&str])] = &[
     ("name", &["t", "id"]),
 ];
 
-/// What is tried in each function's arguments, for types that have no extremes of their own.
+/// Values that are tried in each function's arguments, for types that have no extremes of their own.
 const OTHERS: &[&str] = &[
     "NULL",
     "'{}'::integer[]",
@@ -82,7 +82,7 @@ const LEFT_OUT: &[&str] = &[
     "pg_advisory_lock",
 ];
 
-/// What attacks are made of.
+/// The parts of attacks.
 struct Material {
     /// Names of functions, with the types of their arguments.
     functions: Vec<(String, Vec<String>)>,

@@ -91,7 +91,7 @@ fn metrics_count_what_clients_did() {
     }
 }
 
-/// What monitoring of any process and its disk looks at.
+/// Tests the metrics by which any process and its disk are monitored.
 #[test]
 fn metrics_tell_of_the_process_its_memory_and_its_disk() {
     let now = || {
@@ -131,7 +131,7 @@ fn the_memory_of_rows_has_long_values_in_it() {
     assert!(left < 1e6, "{left}");
 }
 
-/// What the header of the page says: it is green only if nothing has to be seen to.
+/// Tests the header of the page: it is green only if nothing needs attention.
 #[test]
 fn the_stream_tells_version_protocol_uptime_and_trouble() {
     let disk = SimulatedDisk::new();
@@ -322,7 +322,7 @@ fn slow_large_and_many_clients_neither_end_nor_block_the_server() {
     drop(stream);
 }
 
-/// What a browser shows of the page, once it has drawn two events.
+/// A script that returns the parts of the page that a browser shows, once it has drawn two events.
 const SHOWN: &str = "
     const style = element => getComputedStyle(element), luminance = color => {
         const [r, g, b] = color.match(/[\\d.]+/g).map(Number);

@@ -8,7 +8,7 @@ use crate::support::Running;
 use heddle_server::settings::Settings;
 use postgres::{Client, Config, NoTls};
 
-/// How long a test waits for something that must come.
+/// Time for which a test waits for something that must happen.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn connect(running: &Running) -> Client {

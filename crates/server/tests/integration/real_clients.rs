@@ -9,7 +9,7 @@ use std::process::Command;
 use crate::skips;
 use crate::support::Running;
 
-/// What is installed at this path below `HEDDLE_CLIENTS`.
+/// The client that is installed at this path below `HEDDLE_CLIENTS`.
 fn installed(path: &str) -> Option<PathBuf> {
     let found = std::env::var_os("HEDDLE_CLIENTS").map(|directory| Path::new(&directory).join(path));
     let found = found.filter(|path| path.exists());

@@ -136,7 +136,7 @@ fn a_superuser_that_was_added_owns_nothing_and_may_do_everything() {
     users.remove("root").expect("it owns nothing");
 }
 
-/// As a script of pg_dumpall begins.
+/// Tests the beginning of a script of pg_dumpall.
 #[test]
 fn a_superuser_that_creates_the_role_of_its_own_name_stays_one() {
     let running = Running::start();

@@ -7,9 +7,9 @@ use heddle_sql::functions::{AggregateKind, Function, FunctionContext, FunctionKi
 use heddle_sql::types::text::{from_text, to_text};
 use heddle_sql::types::{Modifier, PlainEnvironment, Type, Value};
 
-/// How many sets of rows each aggregate is given.
+/// Sets of rows for each aggregate.
 const ROUNDS: usize = 40;
-/// How many rows a set has at most.
+/// Most rows of a set.
 const ROWS_MAX: usize = 6;
 
 type Row = Vec<Option<&'static str>>;

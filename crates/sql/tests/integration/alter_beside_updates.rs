@@ -7,7 +7,7 @@ use std::thread;
 use heddle_sql::{ConnectOptions, Connection, Sql, SqlState};
 use heddledb::{Database, Durability, Options, ProtocolKind};
 
-/// How many accounts there are; fewer than columns, so that some are written after each.
+/// Number of accounts: fewer than columns, so that some are written after each.
 const ACCOUNTS: u64 = 6;
 const COLUMNS: u64 = 8;
 const CLIENTS: u64 = 3;
@@ -48,7 +48,7 @@ fn transfer(connection: &mut Connection, (account, delta): (u64, i64), in_block:
     is_done_all
 }
 
-/// Whether a statement succeeds; the only error that it may have is a conflict.
+/// Returns true if a statement succeeds; the only error that it may have is a conflict.
 fn is_done(connection: &mut Connection, statement: &str) -> bool {
     match connection.query(statement) {
         Ok(_) => true,

@@ -137,7 +137,7 @@ impl Comparison {
     }
 }
 
-/// What one side answered that the other did not.
+/// The part of one side's answer that the other does not have.
 fn excerpt(shown: &Shown, other: &Shown) -> String {
     let text = match (shown, other) {
         (Ok((rows, columns)), Ok((others, _))) => {
@@ -150,7 +150,8 @@ fn excerpt(shown: &Shown, other: &Shown) -> String {
     text.chars().take(500).collect()
 }
 
-/// Where values are equal, which of 1.5 and 1.50 stands for both is free; sums of floats depend on the order of rows.
+/// Removes differences that are free: if values are equal, either of 1.5 and 1.50 may represent both; sums of
+/// floats depend on the order of rows.
 fn shorten(value: &mut Option<String>, column: Option<&(String, String)>) {
     let Some(text) = value else { return };
     match column.map(|(_, kind)| kind.as_str()) {

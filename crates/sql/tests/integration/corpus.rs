@@ -18,7 +18,7 @@ type Shown = Result<Vec<Vec<String>>, String>;
 /// With how many differences a file ends.
 const DIFFERENCES_MAX: usize = 3;
 
-/// What running a file reported.
+/// The report of a file's run.
 #[derive(Default)]
 struct Tally {
     statements: usize,

@@ -112,7 +112,7 @@ fn results_are_the_same_with_and_without_footprints_under_every_protocol() {
     }
 }
 
-/// How the statistics change while a statement runs.
+/// The change of the statistics while a statement runs.
 fn counted(database: &Database, connection: &mut Connection, statement: &str) -> Statistics {
     let before = database.statistics();
     run(connection, statement);

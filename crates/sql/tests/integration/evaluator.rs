@@ -117,7 +117,7 @@ fn without_sql_nothing_writes_tables_with_rules() {
     }
 }
 
-/// How a program writes a row of a table `(id bigint primary key, n bigint, …)`.
+/// The interface through which a program writes a row of a table `(id bigint primary key, n bigint, …)`.
 #[derive(Clone, Copy, Debug)]
 enum Through {
     Closure,

@@ -119,7 +119,7 @@ const SCHEMA: &str = "
     create trigger watch before update on watched for each row execute function watch();
 ";
 
-/// What EXPLAIN shows of a function with this body.
+/// The output of EXPLAIN for a function with this body.
 fn of_body(connection: &mut Connection, arguments: &str, body: &str) -> String {
     run(
         connection,

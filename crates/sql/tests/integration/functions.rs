@@ -15,9 +15,9 @@ use heddle_sql::types::cast::{Cast, CastContext};
 use heddle_sql::types::text::{from_text, to_text};
 use heddle_sql::types::{Modifier, PlainEnvironment, Type, Value};
 
-/// How many calls of each entry are compared.
+/// Calls of each entry that are compared.
 const CALLS_PER_ENTRY: usize = 60;
-/// How many differences are printed.
+/// Most differences that are printed.
 const PRINTED_MAX: usize = 60;
 
 /// Functions whose results have no reason to be equal.
@@ -66,7 +66,7 @@ const UNCOMPARED: &[&str] = &[
     "pg_current_xact_id",
 ];
 
-/// Whether a function reads the catalog, which is empty here: those are compared by statements.
+/// Returns true if a function reads the catalog, which is empty here: those are compared by statements.
 fn reads_catalog(name: &str) -> bool {
     let prefixes = [
         "pg_",
@@ -304,7 +304,8 @@ fn comparisons(
     found
 }
 
-/// Whether two answers agree; floats may differ in their last digits where a transcendental function made them.
+/// Returns true if two answers agree; floats may differ in their last digits if a transcendental function
+/// computed them.
 fn agree(ours: &Evaluated, theirs: &Evaluated) -> bool {
     match (ours, theirs) {
         (Evaluated::Value(kind, Some(text)), Evaluated::Value(other_kind, Some(other)))

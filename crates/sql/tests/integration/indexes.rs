@@ -31,7 +31,7 @@ fn rows(connection: &mut Connection, text: &str) -> Vec<String> {
     rows.into_iter().map(shown).collect()
 }
 
-/// Whether the plan of a query with this condition uses an index.
+/// Returns true if the plan of a query with this condition uses an index.
 fn uses(connection: &mut Connection, condition: &str, index: &str) -> bool {
     let plan = rows(connection, &format!("explain (costs off) select id from t where {condition}"));
     plan.join("\n").contains(&format!("using {index} "))

@@ -200,7 +200,7 @@ const STATEMENTS: &[&str] = &[
     "SELECT string_agg(repeat('x', 10), '') FROM generate_series(1, 10000000000)",
 ];
 
-/// How long a statement may go on after its timeout, on a machine that has other work.
+/// Time for which a statement may continue after its timeout, on a machine that has other work.
 const GRACE: Duration = Duration::from_secs(5);
 
 #[test]

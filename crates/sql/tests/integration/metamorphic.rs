@@ -14,7 +14,7 @@ use crate::support::samples::Random;
 use heddle_sql::{Connection, Sql};
 use heddledb::{Database, Durability, Options};
 
-/// What a query reads, the columns that conditions name, and some of the result.
+/// The tables that a query reads, the columns that conditions name, and some of the result.
 struct Source {
     from: String,
     condition: String,
@@ -142,7 +142,7 @@ fn answer(connection: &mut Connection, text: &str) -> Result<Vec<Vec<Option<Stri
     answer.map_or_else(|error| Err(error.state().as_str().to_string()), |rows| Ok(sorted(rows)))
 }
 
-/// Which of 1.5 and 1.50 stands for both is free.
+/// Sorts the rows; of 1.5 and 1.50 either may represent both.
 fn sorted(mut rows: Vec<Vec<Option<String>>>) -> Vec<Vec<Option<String>>> {
     for text in rows.iter_mut().flatten().flatten().filter(|text| text.contains('.')) {
         text.truncate(text.trim_end_matches('0').trim_end_matches('.').len());

@@ -1,4 +1,5 @@
-//! What a database reports to operators: statistics, contended rows, locks with waiters, statements by their texts.
+//! Tests of the reports for operators: statistics, contended rows, locks with waiters, statements by their
+//! texts.
 
 mod form_table;
 mod forms;

@@ -7,10 +7,10 @@ use crate::support::oracle::{Oracle, Session};
 use heddle_sql::{ConnectOptions, Connection, Sql};
 use heddledb::{Database, Durability, Options};
 
-/// What both databases answer: the rows, or the SQLSTATE and the message.
+/// The answer of either database: the rows, or the SQLSTATE and the message.
 type Answer = Result<Vec<Vec<Option<String>>>, (String, String)>;
 
-/// The same statements on this database and on PostgreSQL.
+/// This database and PostgreSQL, which execute the same statements.
 struct Both {
     ours: Connection,
     theirs: Session,
@@ -230,7 +230,7 @@ fn each_privilege_allows_what_it_allows_in_postgresql() {
     both.finish(GRANTS.len() * STATEMENTS.len());
 }
 
-/// What takes a grant back.
+/// The statement that reverses a grant.
 fn grants_back(grant: &str) -> String {
     if let Some(revoked) = grant.strip_prefix("revoke ") {
         return format!("grant {}", revoked.replace(" from ", " to "));

@@ -16,13 +16,13 @@ use heddledb::{Database, Durability, Options, ProtocolKind};
 use support::oracle::{Oracle, Session};
 use support::sqllogictest::{Outcome, Record, Step, records};
 
-/// How many differences of a file are shown.
+/// Most differences of a file that are shown.
 const DIFFERENCES_MAX: usize = 3;
 
-/// How many of the slowest statements of a family are shown.
+/// Most of the slowest statements of a family that are shown.
 const SLOWEST_MAX: usize = 3;
 
-/// What running files reported.
+/// The report of the files' runs.
 #[derive(Default)]
 struct Tally {
     statements: usize,
@@ -80,7 +80,8 @@ fn theirs(session: &mut Session, text: &str) -> Outcome {
     if answer.sqlstate == "00000" { Ok(answer.rows) } else { Err(answer.sqlstate) }
 }
 
-/// Whether two answers to a record are the same, or both refuse it: what is not covered ends with 0A000 here, and may be a mistake there.
+/// Returns true if two answers to a record are the same, or both are errors: a statement that is not covered
+/// ends with 0A000 here, and may be a mistake there.
 fn agree(record: &Record, ours: &Outcome, theirs: &Outcome) -> bool {
     match (ours, theirs) {
         (Err(ours), Err(theirs)) => ours == theirs || ours == "0A000",
@@ -96,7 +97,7 @@ struct FileRun<'o> {
     oracle: Option<&'o Oracle>,
     /// The statements that change data and that PostgreSQL has not run yet: it is connected to at the first difference.
     statements: Vec<String>,
-    /// What PostgreSQL answered to the last one of those that it has run.
+    /// PostgreSQL's answer to the last one of those that it has executed.
     last: Outcome,
     tally: Tally,
 }
@@ -157,7 +158,7 @@ impl FileRun<'_> {
         self.tally.differences.push(difference);
     }
 
-    /// Whether there is a PostgreSQL, which then has the data as it is now.
+    /// Returns true if there is a PostgreSQL, which then has the present data.
     fn connect_to_postgresql(&mut self) -> bool {
         let Some(oracle) = self.oracle else { return false };
         if self.postgresql.is_none() {

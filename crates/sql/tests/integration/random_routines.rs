@@ -16,14 +16,14 @@ use bodies::tables::SHOWN;
 use heddle_sql::{Connection, Sql};
 use heddledb::ProtocolKind;
 
-/// How many routines share tables and call each other.
+/// Routines that share tables and call each other.
 const GROUP: u64 = 6;
-/// How many call at once.
+/// Calls at once.
 const THREADS: usize = 4;
 /// With how many differences a run ends.
 const DIFFERENCES_MAX: usize = 5;
 
-/// What a statement answers: its rows, or the error's SQLSTATE and message.
+/// The answer of a statement: its rows, or the error's SQLSTATE and message.
 type Shown = Result<Vec<Vec<Option<String>>>, (String, String)>;
 
 fn ours(connection: &mut Connection, text: &str) -> Shown {
@@ -147,7 +147,7 @@ fn orders(count: usize) -> Vec<Vec<usize>> {
     shorter.flat_map(longer).collect()
 }
 
-/// What calls answer one after another in this order, and what the tables hold then.
+/// The answers of calls one after another in this order, and the content of the tables then.
 fn in_order(connection: &mut Connection, calls: &[String], order: &[usize]) -> (Vec<Shown>, Shown) {
     let mut answers = vec![Ok(Vec::new()); calls.len()];
     for &call in order {

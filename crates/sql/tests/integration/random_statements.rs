@@ -392,7 +392,7 @@ impl Generator {
     }
 }
 
-/// What a statement answers: its rows or its SQLSTATE.
+/// The answer of a statement: its rows or its SQLSTATE.
 fn ours(connection: &mut Connection, text: &str) -> Result<Vec<Vec<Option<String>>>, String> {
     let results = connection.query(text).map_err(|error| error.state().as_str().to_string())?;
     results.iter().map(|result| connection.text_rows(result)).collect::<Result<Vec<_>, _>>().map_or_else(

@@ -1,7 +1,7 @@
 //! Plans of reports: what the planner makes of conditions and subqueries, and that every plan answers alike.
 //!
-//! Where a rule of the planner applies, a query is compared with one of the same meaning to which it does not apply, and
-//! EXPLAIN shows that it did.
+//! For each rule of the planner, a query to which it applies is compared with one of the same meaning to
+//! which it does not, and EXPLAIN shows that it was applied.
 
 use heddle_sql::{Connection, Sql};
 use heddledb::{Database, Durability, Options};

@@ -14,7 +14,7 @@ fn sql(protocol: ProtocolKind) -> Sql {
     Sql::new(&Database::in_memory_with(options).expect("a database in memory")).expect("SQL")
 }
 
-/// What a statement answers here, as the oracle puts it.
+/// The answer of a statement here, in the oracle's form.
 fn answer(connection: &mut Connection, text: &str) -> Answer {
     match connection.query(text) {
         Ok(results) => {

@@ -13,7 +13,7 @@ use heddle_workloads::Workload;
 use heddle_workloads::smallbank::SmallBank;
 use heddledb::{Args, Database, Durability, Options, PredictOptions, Procedure, ProtocolKind, TracedThread};
 
-/// How many calls of a workload are compared.
+/// Calls of a workload that are compared.
 const COMPARED: usize = 400;
 
 /// The workloads, and how many of their procedures, from the first on, declare every key.

@@ -57,7 +57,7 @@ fn objects(connection: &mut Connection) -> Vec<String> {
     )
 }
 
-/// What there is before the migration.
+/// Statements that create the state before the migration.
 const BEFORE: &str = "
     create table author (id int primary key, name text not null);
     create table book (id serial primary key, title text, price int);
@@ -69,7 +69,7 @@ const BEFORE: &str = "
     insert into old values (1), (2);
     insert into log values (1), (2), (3)";
 
-/// What Django, Alembic and pg_restore do: everything in one transaction.
+/// A migration as Django, Alembic and pg_restore make it: everything in one transaction.
 const MIGRATION: &[&str] = &[
     "create schema side",
     "create type mood as enum ('sad', 'ok')",
@@ -105,7 +105,7 @@ fn migrate(connection: &mut Connection) {
     MIGRATION.iter().for_each(|statement| run(connection, statement));
 }
 
-/// Whether everything is as it was before the migration.
+/// Checks that everything is as it was before the migration.
 fn is_old(connection: &mut Connection) {
     assert_eq!(objects(connection), OBJECTS_BEFORE);
     assert_eq!(rows(connection, "select count(*), sum(price) from book"), ["10 550"]);
@@ -114,7 +114,7 @@ fn is_old(connection: &mut Connection) {
     assert_eq!(rows(connection, "select count(name) from author"), ["5"]);
 }
 
-/// Whether everything is as the migration has made it.
+/// Checks that everything is as the migration has made it.
 fn is_new(connection: &mut Connection) {
     assert_eq!(
         rows(connection, "select book, mood, stars, number >= 100 from side.review order by id"),

@@ -16,7 +16,7 @@ use heddledb::{Database, Durability, Options};
 
 const SCHEMA: [&str; 2] = [include_str!("catalogs/schema.sql"), include_str!("tools/schema.sql")];
 
-/// What names an object for every oid that results may have.
+/// A query that names an object for every oid that results may have.
 const OIDS: &str = "select 'account' as name, 0::oid as oid where false
     union all select relname, oid from pg_class where relnamespace in ('public'::regnamespace, 'sales'::regnamespace)
     union all select 'type ' || typname, oid from pg_type where typnamespace = 'public'::regnamespace

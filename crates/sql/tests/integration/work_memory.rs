@@ -18,7 +18,7 @@ fn with_rows() -> (Sql, Connection) {
     (sql, connection)
 }
 
-/// What holds several megabytes at its end, and what ends early.
+/// Statements that hold several megabytes at their end, and some that end early.
 const LARGE: [&str; 8] = [
     "select * from t order by c, a limit 20000 offset 5",
     "select l.a from t l join t r on l.c = r.c limit 3",

@@ -15,7 +15,7 @@ const OPERATIONS: [(&str, &str, &str); 6] = [
     ("top-k", "best", "top-k-insert"),
 ];
 
-/// Whether all of these columns were split in a run.
+/// Returns true if all of these columns were split in a run.
 fn has_split(object: &Value, columns: &[&str]) -> bool {
     let split = object["phased"]["split"].as_array().unwrap();
     let was_split = |one: &Value| one["phases"].as_u64() > Some(0);

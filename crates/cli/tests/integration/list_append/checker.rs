@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a transaction did with a key.
+/// A transaction's access to a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Appended this value.
@@ -14,14 +14,14 @@ pub enum Step {
     Read(u32, Vec<u64>),
 }
 
-/// What became of a transaction.
+/// The outcome of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// Acknowledged, as of this moment.
     Committed(u64),
     /// Certainly without effect.
     Aborted,
-    /// Whether it has committed is not known: the connection was lost.
+    /// Its outcome is not known: the connection was lost.
     Unknown,
 }
 
@@ -83,7 +83,7 @@ fn writers(history: &[Transaction]) -> BTreeMap<u64, usize> {
     writers
 }
 
-/// Whether a transaction has taken effect: all of it or nothing.
+/// Returns true if a transaction has taken effect: all of it or nothing.
 fn has_effect(number: usize, transaction: &Transaction, seen: &BTreeSet<u64>) -> Result<bool, String> {
     let appended = transaction.steps.iter().filter_map(|step| match step {
         Step::Append(_, value) => Some(seen.contains(value)),

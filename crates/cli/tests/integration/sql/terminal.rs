@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::skips;
 
-/// How long something may take that must come.
+/// Time for which the tests wait for something that must happen.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The shell, in a terminal of its own without a locale.
@@ -15,7 +15,7 @@ struct Terminal {
     child: Child,
     keys: ChildStdin,
     shown: Arc<Mutex<String>>,
-    /// What was shown before is not looked at again.
+    /// Length of the output that was already matched, which is not matched again.
     seen: usize,
 }
 
@@ -52,7 +52,7 @@ impl Terminal {
         self.keys.flush().unwrap();
     }
 
-    /// Whether a text is shown behind what was seen, which is seen then.
+    /// Returns true if a text is in the output that was not matched yet, and marks it as matched.
     fn shows(&mut self, text: &str) -> bool {
         let shown = self.shown.lock().unwrap();
         let found = shown[self.seen..].find(text);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// How long the driver may take for one command, starting the browser included.
+/// Time in which the driver must execute one command, starting the browser included.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A browser with one window.
@@ -65,7 +65,7 @@ impl Browser {
         self.command("url", &json!({ "url": url }));
     }
 
-    /// What a function's body returns in the page.
+    /// The result of a function's body in the page.
     pub fn evaluate(&self, script: &str) -> Value {
         self.command("execute/sync", &json!({ "script": script, "args": [] }))
     }

@@ -131,7 +131,7 @@ fn unit(random: &mut Random, known: &mut [usize]) -> Vec<u8> {
     bytes
 }
 
-/// What must be equal of an answer; none: it differs from server to server.
+/// The part of an answer that must be equal; `None` if it differs from server to server.
 fn compared(answer: &Answer) -> Option<(char, String)> {
     let text = match answer.tag {
         'S' | 'K' | 'R' => return None,

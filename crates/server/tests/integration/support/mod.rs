@@ -1,4 +1,5 @@
-//! What the server's tests share: a server on a free port, and a client that speaks the protocol message by message.
+//! Support of the server's tests: a server on a free port, and a client that speaks the protocol message by
+//! message.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 

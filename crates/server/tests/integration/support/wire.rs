@@ -114,7 +114,7 @@ impl<S: Read + Write> Wire<S> {
         self.start_in(user, "heddle")
     }
 
-    /// As [`start`](Self::start), in this database.
+    /// Starts like [`start`](Self::start), in this database.
     pub fn start_in(&mut self, user: &str, database: &str) -> Vec<Answer> {
         let parameters = format!("user\0{user}\0database\0{database}\0\0");
         self.send(&first(0x0003_0000, parameters.as_bytes()));

@@ -16,7 +16,7 @@ pub enum Condition {
     Nested(Box<Condition>),
 }
 
-/// How a condition is written.
+/// The spelling of a condition.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Spelling {
     Plain,
@@ -30,10 +30,10 @@ pub enum Spelling {
     Alternatives,
 }
 
-/// What values a table's columns have: 0 up to this.
+/// The values of a table's columns: 0 up to this.
 pub struct Domain {
     pub bound: usize,
-    /// Whether conditions contain subqueries.
+    /// True if conditions contain subqueries.
     pub queries: bool,
 }
 

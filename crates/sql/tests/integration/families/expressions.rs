@@ -3,13 +3,13 @@
 use super::{Step, chance};
 use crate::support::samples::Random;
 
-/// What an expression may contain.
+/// The parts that an expression may contain.
 #[derive(Clone, Copy)]
 struct Scope<'a> {
     columns: &'a [&'a str],
-    /// How aggregates name their arguments; none where there are none.
+    /// Names of aggregates' arguments; `None` if there are no aggregates.
     aggregates: Option<&'a [&'a str]>,
-    /// Whether CASE, COALESCE and NULLIF appear.
+    /// True if CASE, COALESCE and NULLIF appear.
     calls: bool,
 }
 

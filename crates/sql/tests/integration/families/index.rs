@@ -8,7 +8,7 @@ pub const TABLES: [&str; 5] = ["tab0", "tab1", "tab2", "tab3", "tab4"];
 
 const COLUMNS: &str = "col0 INTEGER, col1 FLOAT, col2 TEXT, col3 INTEGER, col4 FLOAT, col5 TEXT";
 
-/// How many rows the tables of a file have, and the bound of their values.
+/// The number of rows of a file's tables, and the bound of their values.
 fn size(random: &mut Random) -> (usize, usize) {
     let rows = random.pick(&[10, 10, 10, 10, 10, 100, 100, 1000]);
     (rows, if rows == 10 { 100 } else { rows * 10 })
@@ -70,7 +70,7 @@ pub fn tables(random: &mut Random, key: &str) -> (Vec<Step>, Domain) {
     (steps, Domain { bound, queries: true })
 }
 
-/// How deep the next condition is: mostly flat.
+/// The depth of the next condition: mostly flat.
 fn depth(random: &mut Random) -> usize {
     random.pick(&[0, 0, 0, 1, 1, 2, 3, 4])
 }

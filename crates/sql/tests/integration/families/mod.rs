@@ -12,10 +12,10 @@ pub mod subqueries;
 
 use crate::support::samples::Random;
 
-/// How the rows of an answer are compared.
+/// The comparison of an answer's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
-    /// As they come: the statement fixes their order.
+    /// In their order, which the statement fixes.
     None,
     /// Sorted by rows.
     Rows,
@@ -40,7 +40,7 @@ impl Step {
     }
 }
 
-/// What a family gives for a seed: the statements of a file of about this many.
+/// A function that generates a family's file for a seed: about this many statements.
 pub type Family = fn(&mut Random, usize) -> Vec<Step>;
 
 /// The families of the corpus.
@@ -71,7 +71,7 @@ pub fn shuffled<T: Clone>(random: &mut Random, items: &[T]) -> Vec<T> {
     items
 }
 
-/// Whether something that happens so often out of a hundred times happens now.
+/// Returns true with this probability, in percent.
 pub fn chance(random: &mut Random, percent: usize) -> bool {
     random.below(100) < percent
 }

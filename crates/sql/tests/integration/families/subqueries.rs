@@ -9,7 +9,7 @@ use crate::support::samples::Random;
 /// Tables with the same columns; the last one stays empty.
 pub const TABLES: [&str; 4] = ["ta", "tb", "tc", "td"];
 
-/// Where the end of a subquery is.
+/// A mark at the end of a subquery.
 const END: &str = "/*end*/";
 
 /// Statements that make the tables.
@@ -243,7 +243,7 @@ impl Writer<'_> {
         format!("select {distinct}{named} from {from}{filter}{rest}{END}")
     }
 
-    /// How a subquery is correlated with rows around it.
+    /// Conditions that correlate a subquery with the rows around it.
     fn correlations(&mut self, alias: &str, outer: &[String]) -> Vec<String> {
         let around = outer[self.random.below(outer.len())].clone();
         let further = outer[self.random.below(outer.len())].clone();

@@ -1,4 +1,4 @@
-//! Whether each entry of the tables exists in PostgreSQL, with the same properties.
+//! Tests that each entry of the tables exists in PostgreSQL, with the same properties.
 
 use heddle_sql::functions::{FunctionKind, Volatility, all_functions, all_operators};
 use heddle_sql::types::Type;

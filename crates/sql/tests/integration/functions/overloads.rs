@@ -1,4 +1,4 @@
-//! Which of several functions or operators a call means, compared with PostgreSQL.
+//! Tests of the choice among several functions or operators for a call, compared with PostgreSQL.
 
 use heddle_sql::error::SqlError;
 use heddle_sql::functions::resolve::{Called, resolve_function, resolve_operator};

@@ -1,5 +1,5 @@
-//! Which statements are recognized as ones that do not read what they change, and that they then do what they would do in the
-//! usual way, and what PostgreSQL does.
+//! Tests of the statements that are recognized as ones that do not read the rows that they change: their
+//! results are those of the usual way, and of PostgreSQL.
 
 use heddle_sql::Connection;
 use heddledb::Options;
@@ -59,7 +59,7 @@ const STATE: &str = "
         UNION ALL SELECT 'w' || watched::text FROM watched UNION ALL SELECT 'k' || pair::text FROM pair
         UNION ALL SELECT 'g' || computed::text FROM computed) t";
 
-/// What EXPLAIN says: the effects, and behind `;` what is validated; or `-`.
+/// The output of EXPLAIN: the effects, and behind `;` the validated reads; or `-`.
 fn recognized(connection: &mut Connection, args: &str) -> String {
     let plan = rows(connection, &format!("EXPLAIN EXECUTE form{args}"));
     let line = |name: &str| {
@@ -73,7 +73,7 @@ fn recognized(connection: &mut Connection, args: &str) -> String {
     }
 }
 
-/// What a statement answers, and what is there then.
+/// The answer of a statement, and the state after it.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     sqlstate: String,

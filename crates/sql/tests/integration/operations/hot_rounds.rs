@@ -51,7 +51,7 @@ enum Step {
 /// The stocks of both tables.
 type State = (i64, i64);
 
-/// What a transaction answered: none, if it has to be retried by its client and did nothing.
+/// The answer of a transaction; `None` if its client has to retry it and it did nothing.
 type Answer = Option<Vec<i64>>;
 
 /// The SQLSTATE of a check, among answers.
@@ -80,7 +80,7 @@ impl Step {
         }
     }
 
-    /// What it does when it is alone.
+    /// The step's effect and answer when it runs alone.
     fn applied(self, (stock, checked): State) -> (State, Vec<i64>) {
         let guarded = |amount: i64, then: i64| match stock >= amount {
             true => ((stock - amount + then, checked), true),
@@ -163,7 +163,7 @@ impl Step {
     }
 }
 
-/// How many rows a statement has written.
+/// The number of rows that a statement has written.
 fn affected(result: &StatementResult) -> i64 {
     result.tag.rsplit(' ').next().and_then(|count| count.parse().ok()).expect("a tag with a count")
 }
@@ -183,7 +183,8 @@ fn block(connection: &mut Connection, amount: i64) -> Result<Vec<i64>, SqlError>
     Ok(vec![count, stock[0]])
 }
 
-/// Whether the transactions that are left can run in some order from one state to another, with these answers.
+/// Returns true if the remaining transactions can run in some order from one state to another, with these
+/// answers.
 fn has_order(steps: &[(Step, Answer)], done: u32, state: State, last: State) -> bool {
     if done.count_ones() as usize == steps.len() {
         return state == last;

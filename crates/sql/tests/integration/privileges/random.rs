@@ -4,7 +4,7 @@
 use super::{Both, superuser};
 use crate::support::oracle::Oracle;
 
-/// How many steps share roles and objects.
+/// Steps that share roles and objects.
 const ROUND: u64 = 120;
 /// With how many differences a run ends.
 const DIFFERENCES_MAX: usize = 6;
@@ -292,7 +292,7 @@ impl Random {
     }
 }
 
-/// What a round begins with, as a superuser.
+/// Statements at the beginning of a round, as a superuser.
 const BEGIN: &str = "
     create role r0 createrole; create role r1; create role r2; create role r3 in role r1; create role r4 noinherit in role r2;
     create schema s0 authorization r0; create schema s1 authorization r1; create schema s2 authorization r2;
@@ -312,7 +312,7 @@ const BEGIN: &str = "
     grant usage on schema s0, s2 to r1, r2, r3; grant select, insert, update on all tables in schema s0, s1, public to r2;
     grant select on all tables in schema s0, s1, public to r4; grant all on all tables in schema s0 to r3";
 
-/// What makes PostgreSQL's database empty again.
+/// Statements that empty PostgreSQL's database again.
 const END: &str = "
     reset session authorization; reset all; discard temp; set client_min_messages = error;
     drop schema s0, s1, s2 cascade; drop schema public cascade; create schema public;

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use super::{Answer, Both, superuser};
 use crate::support::oracle::Oracle;
 
-/// What of an error is compared.
+/// The compared part of an error.
 #[derive(Clone, Copy, Default, PartialEq)]
 enum Compared {
     #[default]

@@ -67,7 +67,7 @@ fn sessions_of_the_engine_depend_on_the_rules_that_were_evaluated_for_them() {
     }
 }
 
-/// What concerns no transaction that uses `t` as it was; `pg_temp` is the other session's own.
+/// Changes that concern no transaction that uses `t` as it was; `pg_temp` is the other session's own.
 const UNRELATED: &[&str] = &[
     "create table other (id int primary key, v int)",
     "create temp table t (other int)",

@@ -11,7 +11,7 @@ use heddledb::ProtocolKind;
 
 use super::{connect, in_memory, run};
 
-/// What each case begins with, in a schema of its own.
+/// Statements at the beginning of each case, in a schema of its own.
 const BEFORE: &str = "
     create domain dom as int;
     create type mood as enum ('sad', 'ok');
@@ -134,9 +134,9 @@ struct Side {
     connection: Connection,
     text: String,
     in_block: bool,
-    /// What it has answered, once that is known.
+    /// Its answer, once that is known.
     answer: Option<Result<Vec<String>, SqlState>>,
-    /// Whether it met another one and is to be retried.
+    /// True if it conflicted with another one and is to be retried.
     is_conflicting: bool,
 }
 

@@ -23,7 +23,7 @@ pub fn run(connection: &mut Connection, statements: &str) {
     }
 }
 
-/// What a statement answers: its rows as text, or the error's state and message.
+/// The answer of a statement: its rows as text, or the error's state and message.
 pub fn answer(connection: &mut Connection, statement: &str) -> String {
     match connection.query(statement) {
         Ok(results) => {

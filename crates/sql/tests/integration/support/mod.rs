@@ -1,4 +1,4 @@
-//! What the tests of this crate share.
+//! Support of the tests of this crate.
 
 #![allow(dead_code, reason = "each test file uses a part of this module")]
 

@@ -16,15 +16,15 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// Where Debian puts PostgreSQL 15.
+/// The directory of PostgreSQL 15 in Debian.
 const DEBIAN_BINARIES: &str = "/usr/lib/postgresql/15/bin";
-/// How long the server may take to accept connections.
+/// Time in which the server must accept connections.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// Between columns of `psql`'s output.
 const FIELD_SEPARATOR: char = '\x1f';
 /// Between rows of `psql`'s output.
 const RECORD_SEPARATOR: char = '\x1e';
-/// How `psql` prints NULL.
+/// The text that `psql` prints for NULL.
 const NULL_TEXT: &str = "\x1dNULL";
 /// Printed behind each answer.
 const END_MARK: &str = "\x1cEND";
@@ -44,7 +44,7 @@ pub struct Session {
     output: BufReader<ChildStdout>,
 }
 
-/// What a statement answered.
+/// The answer of a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// The rows, as text; NULL is none.
@@ -53,7 +53,7 @@ pub struct Answer {
     pub sqlstate: String,
 }
 
-/// What an expression evaluated to.
+/// The result of an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Evaluated {
     /// Its type's name, and its value as text.

@@ -5,7 +5,7 @@
 
 use md5::{Digest, Md5};
 
-/// What a query answered: its rows as text, or the SQLSTATE.
+/// The answer of a query: its rows as text, or the SQLSTATE.
 pub type Outcome = Result<Vec<Vec<Option<String>>>, String>;
 
 /// One statement or query of a file.
@@ -15,7 +15,7 @@ pub struct Record {
     pub line: usize,
     pub text: String,
     pub step: Step,
-    /// Whether it is for other engines only.
+    /// True if it is for other engines only.
     pub skipped: bool,
 }
 
@@ -32,7 +32,7 @@ pub enum Step {
     },
 }
 
-/// How the values of an answer are ordered before they are compared.
+/// The order of an answer's values before they are compared.
 #[derive(Clone, Copy, Debug)]
 pub enum Sort {
     None,
@@ -96,7 +96,7 @@ fn query(line: usize, types: &str, options: &[&str], rest: &[(usize, &str)], ski
 }
 
 impl Record {
-    /// Whether an answer is what the file expects.
+    /// Returns true if an answer is the one that the file expects.
     pub fn expects(&self, outcome: &Outcome) -> bool {
         let expected = match &self.step {
             Step::Statement { succeeds } => return *succeeds == outcome.is_ok(),

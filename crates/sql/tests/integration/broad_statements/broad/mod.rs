@@ -23,7 +23,7 @@ pub struct Column {
 pub struct Generator {
     pub random: Random,
     pub aliases: usize,
-    /// Whether the statement may still hold a form that can fail.
+    /// True if the statement may still contain a form that can fail.
     pub may_fail: bool,
 }
 

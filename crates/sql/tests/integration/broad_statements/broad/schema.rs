@@ -2,7 +2,7 @@
 
 use super::{Column, Generator};
 
-/// What a file begins with.
+/// Statements at the beginning of a file.
 pub const SCHEMA: &[&str] = &[
     "create type mood as enum ('sad', 'ok', 'happy')",
     "create domain posint as int check (value > 0)",
@@ -84,7 +84,7 @@ pub const RELATIONS: &[(&str, &[(&str, &str)])] = &[
     ("vg", &[("i4", "int4"), ("cnt", "int8"), ("total", "numeric"), ("top", "text")]),
 ];
 
-/// What is compared after writes.
+/// Queries that are compared after writes.
 pub const CONTENTS: &[&str] = &["select * from w", "select * from x", "select * from y", "select * from z"];
 
 impl Generator {

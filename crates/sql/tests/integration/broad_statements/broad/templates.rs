@@ -1,5 +1,5 @@
-//! What expressions are made of, read from `forms.txt`: for each type its literals, the forms that give a value of it, and
-//! those that can fail for some operands.
+//! The parts of expressions, read from `forms.txt`: for each type its literals, the forms that have a value
+//! of it, and those that can fail for some operands.
 //!
 //! A form holds placeholders in braces: a type's name stands for an expression of that type, `any` for one of any type,
 //! `count` for a small number, `some` for a number other than zero, `same` for one column wherever it stands. A statement

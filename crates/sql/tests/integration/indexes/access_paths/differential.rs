@@ -1,4 +1,4 @@
-//! The same random statements on a table with indexes and on one without.
+//! Random statements on a table with indexes and on one without, whose results must agree.
 
 use super::super::{memory, run};
 use crate::support::samples::Random;

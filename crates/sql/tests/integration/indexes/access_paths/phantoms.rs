@@ -8,7 +8,7 @@ use heddledb::{Database, Durability, Options, ProtocolKind};
 
 use super::super::run;
 
-/// What a path reads, the index or indexes of it, and a row that it would have found.
+/// A query that reads a path, its index or indexes, and a row that it would have found.
 const CASES: &[(&str, &str, &str)] = &[
     ("select id from t where (a, b) in ((1, 1), (1, 777))", "t_ab", "5000, 0, 1, 777, 'p', 1"),
     ("select id from t where a = 5 or a = 777", "t_ab", "5000, 0, 777, 0, 'p', 1"),

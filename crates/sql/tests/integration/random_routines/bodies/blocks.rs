@@ -3,7 +3,7 @@
 use super::Generator;
 use super::expressions::Place;
 
-/// What handlers name.
+/// Conditions that handlers name.
 const CONDITIONS: [&str; 12] = [
     "others",
     "unique_violation",
@@ -19,7 +19,7 @@ const CONDITIONS: [&str; 12] = [
     "data_exception",
 ];
 
-/// What GET STACKED DIAGNOSTICS tells.
+/// Items of GET STACKED DIAGNOSTICS.
 const DIAGNOSTICS: [&str; 8] = [
     "message_text",
     "returned_sqlstate",

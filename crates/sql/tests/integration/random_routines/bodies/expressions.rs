@@ -2,7 +2,7 @@
 
 use super::{Generator, Shape};
 
-/// Where an expression stands.
+/// The place of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Alone, where it is evaluated once and nothing is folded: it may fail, call, and divide.

@@ -13,7 +13,7 @@ pub mod tables;
 
 use crate::support::samples::Random;
 
-/// What a routine returns.
+/// The result of a routine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     Int,
@@ -45,12 +45,12 @@ const SHAPES: [Shape; 8] = [
 pub struct Routine {
     pub name: String,
     pub shape: Shape,
-    /// Whether `x` is a text: an overload.
+    /// True if `x` is a text: an overload.
     pub takes_text: bool,
     pub has_default: bool,
 }
 
-/// What may stand in a routine.
+/// The statements that a routine may contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     /// Statements whose rows are named by keys: what a footprint can tell.
@@ -67,7 +67,7 @@ pub struct Generator {
     pub shape: Shape,
     /// The labels of the loops around, innermost last.
     pub loops: Vec<String>,
-    /// Whether a handler is around, in which the caught error is known.
+    /// True inside of a handler, in which the caught error is known.
     pub handles: bool,
     names: usize,
 }

@@ -48,7 +48,7 @@ impl Generator {
         }
     }
 
-    /// Whether rows were found, in one of the ways to ask.
+    /// A check that rows were found, in one of the possible ways.
     fn looked_at(&mut self) -> String {
         match self.below(6) {
             0 => format!("get diagnostics {} = row_count;", self.integer_name()),
