@@ -184,7 +184,7 @@ mod tests {
         }
     }
 
-    /// The same header as it was written before log format 3.
+    /// A header in the form that was written before log format 3.
     fn older() -> Vec<u8> {
         let mut bytes = header().encode(UUID)[..OLDER_HEADER_BYTES].to_vec();
         bytes[..4].copy_from_slice(b"HBLK");

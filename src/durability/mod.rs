@@ -90,7 +90,8 @@ pub(crate) const EPOCH_MAX: u64 = (1 << 40) - (1 << 20);
 /// when the database is opened for writing.
 pub(crate) const CHECKPOINT_VERSION: u32 = 2;
 
-/// The same of the log's segments. In version 3 each group has a term and a time, and each block the checksum of the header before
-/// it; segments of an earlier version may go on with such blocks. Version 2 has logs that need not begin with segment 1;
-/// otherwise it is as version 1.
+/// The newest format of the log's segments that this program knows, and the one that it writes. In version 3
+/// each group has a term and a time, and each block the checksum of the header before it; segments of an
+/// earlier version may continue with such blocks. Version 2 has logs that need not begin with segment 1;
+/// otherwise it equals version 1.
 pub(crate) const LOG_VERSION: u32 = 3;

@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 
 use super::{Protocol, ProtocolKind, Settings};
 
-/// How many protocols a database can have: as many as the number in a generation can tell apart.
+/// The most protocols of a database: as many as the number in a generation can distinguish.
 const PLACES: usize = 16;
 
 /// The protocols of a database, each at the place of its number.

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 pub(crate) struct BlockChain {
     uuid: Uuid,
     chain: Chain,
-    /// What has arrived of the payload of the group that is being put together.
+    /// The part of the present group's payload that has arrived.
     payload: Vec<u8>,
 }
 
