@@ -179,7 +179,7 @@ fn damage_and_look(disk: &SimulatedDisk, made: &[i64]) -> Found {
     for name in reported("a list", disk.list(&directory).map_err(|_| Error::Closed))? {
         let path = directory.join(name);
         let good = disk.bytes(&path).unwrap_or_default();
-        for page in (1..good.len() / PAGE_BYTES as usize).filter(|page| good[page * 4096..][..4] == *b"HBLK")
+        for page in (1..good.len() / PAGE_BYTES as usize).filter(|page| good[page * 4096..][..4] == *b"HBL3")
         {
             let image = disk.crash_image(1);
             let mut bad = good.clone();
