@@ -3,6 +3,8 @@
 use std::fmt;
 
 use crate::error::{Error, Result};
+use crate::protocol::attempt::Attempt;
+use crate::storage::session_buffer::ColumnSet;
 use crate::storage::table::TableCore;
 use crate::table::{Column, ColumnName, position};
 use crate::types::{DataType, Date, Decimal, OrderedTuple, Timestamp, TopK, Uuid, Value, ValueRef};
@@ -24,6 +26,11 @@ impl<'tx> Row<'tx> {
     #[inline]
     pub(crate) fn new(table: &'tx TableCore, words: &'tx [u64]) -> Row<'tx> {
         Row { table, words }
+    }
+
+    /// The row for a caller that uses only these columns of it.
+    pub(crate) fn only(self, attempt: &Attempt<'tx>, columns: ColumnSet) -> Row<'tx> {
+        Row { words: attempt.only_columns(self.table, self.words, columns), ..self }
     }
 
     /// A column's value.

@@ -11,17 +11,19 @@ use std::sync::Arc;
 use self::accesses::{Changes, at, get_by_key, put_positions, update_at, update_by_key};
 use crate::error::{Error, Result};
 use crate::protocol::attempt::{Attempt, Target};
+use crate::row::Row;
 use crate::storage::dependency::Dependency;
 use crate::storage::foreign_keys::Link;
 use crate::storage::schema::SchemaChange;
 use crate::storage::write_set::Mark;
-use crate::table::{ColumnName, Table, position};
+use crate::table::{Column, ColumnName, Table, position};
 use crate::typed::{IntoRow, TableHandle, TableOf, TableRow};
 use crate::types::IntoKey;
 use crate::types::ValueRef;
 
 pub(crate) use accesses::{delete, get, insert, insert_as_given, operate_at, put_tuple, update};
 pub use scan::Scan;
+use scan::column_set;
 pub(crate) use scan::{check_unique_key, index_position};
 
 /// A transaction, as its body sees it.
@@ -113,6 +115,28 @@ impl<'t, 'a> Tx<'t, 'a> {
     pub fn get<'k, T: TableHandle>(&self, table: &T, key: impl IntoKey<'k>) -> Result<Option<T::Row<'a>>> {
         let row = get_by_key(self.attempt, table.as_table(), key.into_key().as_ref())?;
         row.map(T::row).transpose()
+    }
+
+    /// Same as [`get`](Self::get), for a caller that uses only these columns of the row; what it finds in others means nothing. In a
+    /// session ([`crate::Session`]) it is no conflict then if others change the other columns before the commit. For SQL.
+    ///
+    /// # Errors
+    /// Same errors as [`get`](Self::get).
+    #[doc(hidden)]
+    pub fn get_columns<'k>(
+        &self,
+        table: &Table,
+        key: impl IntoKey<'k>,
+        columns: &[Column],
+    ) -> Result<Option<Row<'a>>> {
+        if !self.attempt.is_in_session() {
+            return get_by_key(self.attempt, table, key.into_key().as_ref());
+        }
+        let columns = column_set(self.attempt.hold(table.core())?, columns)?;
+        let found = self
+            .attempt
+            .using_columns(columns, || get_by_key(self.attempt, table, key.into_key().as_ref()))?;
+        Ok(found.map(|row| row.only(self.attempt, columns)))
     }
 
     /// Same as [`get`](Self::get), for a body that is going to change the row. In a session

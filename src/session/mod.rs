@@ -35,6 +35,7 @@ mod statement;
 #[cfg(test)]
 mod tests;
 mod timeouts;
+mod touched;
 mod waiting;
 
 use std::future::poll_fn;

@@ -4,6 +4,7 @@
 //!
 //! - An access runs the caller's closure on the present state, with the session's earlier writes applied. It commits
 //!   nothing: its writes are kept in the session, and its reads are recorded by key and stamp.
+//! - A read that names its columns is recorded with their values, too: if another stamp is found later, they are compared.
 //! - The commit applies all writes, finds everything that was read again, compares the stamps, reads the ranges
 //!   again, and commits.
 //!
@@ -19,14 +20,15 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::pipeline::execute::{Body, panicked};
-use crate::protocol::attempt::{Attempt, Need, Part, SessionAccess, SessionMode};
+use crate::protocol::attempt::{Attempt, Need, SessionAccess, SessionMode};
 use crate::session::reservations::ReservedKey;
 use crate::session::schema::{self, Redefined};
+use crate::session::touched::{Touched, touched, unreserved};
 use crate::storage::dependency::DefinitionChange;
 use crate::storage::redo::LoadedRedo;
 use crate::storage::schema::SchemaChange;
 use crate::storage::session_buffer::{
-    AccessWrites, Comparison, Key, Observed, RangeRead, SeenWrite, SessionBuffer,
+    AccessWrites, ColumnSet, Comparison, Key, Observed, RangeRead, SeenWrite, SessionBuffer,
 };
 use crate::storage::table::TableCore;
 use crate::storage::word::Stamp;
@@ -76,7 +78,7 @@ impl Fresh {
         keeps_writes: Option<usize>,
         valid: Option<u64>,
     ) -> Option<u64> {
-        self.reads.iter().for_each(|(table, key, observed)| buffer.note_read(*table, key, *observed));
+        self.reads.into_iter().for_each(|(table, key, observed)| buffer.note_read(table, &key, observed));
         self.ranges.into_iter().for_each(|(table, range)| buffer.note_range(table, range));
         if let Some(savepoint) = keeps_writes {
             buffer.append(self.writes, savepoint);
@@ -96,15 +98,6 @@ pub(super) struct Statement<'b, F, T> {
     pub(super) value: Option<T>,
     pub(super) fresh: Fresh,
     pub(super) stop: Option<Stop>,
-}
-
-/// A key that an attempt has accessed.
-struct Touched<'n> {
-    table: u32,
-    key: &'n [u8],
-    part: Part,
-    /// True if it was only to be inserted.
-    is_insert: bool,
 }
 
 impl<'b, T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Statement<'b, F, T> {
@@ -202,12 +195,27 @@ impl<'b, T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Statement<'b, F, T> {
         if access.is_refreshed && !attempt.is_unchanged_as_of(&access.buffer, epoch)? {
             return stop(&mut self.stop, Stop::Stale);
         }
-        for Touched { table, key, part, .. } in touched {
-            let now = attempt.observe_as_of(access.buffer.core(*table), key, *part, epoch)?;
+        let buffer = &access.buffer;
+        for Touched { table, key, part, columns, .. } in touched {
+            let before = buffer.observed(*table, key);
+            let columns = self.columns_to_keep(buffer, before.as_ref(), *columns);
+            let now = attempt.observe_as_of(buffer.core(*table), key, (*part, columns), epoch)?;
             self.fresh.reads.push((*table, (*key).into(), now));
         }
         self.fresh.ranges.extend(access.noted_ranges());
         Ok(())
+    }
+
+    /// The columns of a row that count when it is noted: those that the access has used, and those of before.
+    fn columns_to_keep(
+        &self,
+        buffer: &SessionBuffer,
+        before: Option<&Observed>,
+        used: ColumnSet,
+    ) -> ColumnSet {
+        let before = before.map_or(ColumnSet::NONE, Observed::read_columns);
+        let may_keep = before.contains(used) || buffer.may_keep_columns(self.fresh.reads.len());
+        if may_keep { before.union(used) } else { ColumnSet::WHOLE }
     }
 
     /// Examines again all that the closure has accessed, and everything that was read before if it may be older.
@@ -221,16 +229,24 @@ impl<'b, T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Statement<'b, F, T> {
     ) -> Result<Option<Changed<'s>>> {
         let buffer = &access.buffer;
         let mut may_be_newer = false;
-        for Touched { table, key, part, is_insert } in touched {
-            let now = attempt.observe(buffer.core(*table), key, *part)?;
+        for Touched { table, key, part, columns, is_insert } in touched {
+            let core = buffer.core(*table);
             let before = buffer.observed(*table, key);
-            if let Some(before) = before
-                && !is_unchanged(attempt, &before, &now)?
+            let wanted = (*part, self.columns_to_keep(buffer, before.as_ref(), *columns));
+            // First what is known already: the same columns are compared.
+            let known = before.as_ref().filter(|before| before.columns.is_some());
+            let look = known.map_or(wanted, |known| (known.part, known.read_columns()));
+            let mut now = attempt.observe(core, key, look, before.as_ref())?;
+            if let Some(before) = &before
+                && !is_unchanged(attempt, before, &now)?
             {
-                return Ok(Some(Changed::Row(buffer.core(*table), key)));
+                return Ok(Some(Changed::Row(core, key)));
             }
-            if before.is_some_and(|before| before.part == Part::Row || *part == Part::Existence) {
+            if before.is_some_and(|before| before.covers(wanted.0, wanted.1)) {
                 continue;
+            }
+            if look != wanted {
+                now = attempt.observe(core, key, wanted, None)?;
             }
             // That a key is free for an insert is known by its success only: the commit looks at it again.
             let is_free = *is_insert && !now.present && now.stamp == Stamp::ZERO;
@@ -350,67 +366,6 @@ fn stop(place: &mut Option<Stop>, why: Stop) -> Result<()> {
     Err(Error::Failed { message: String::new() })
 }
 
-/// The keys that an attempt has accessed, each once, in order.
-fn touched(access: &SessionAccess) -> Vec<Touched<'_>> {
-    let mut touched: Vec<Touched<'_>> = access
-        .noted()
-        .map(|noted| Touched {
-            table: noted.table,
-            key: noted.key,
-            part: noted.part,
-            is_insert: noted.is_insert,
-        })
-        .collect();
-    touched.sort_by(|left, right| (left.table, left.key).cmp(&(right.table, right.key)));
-    touched.dedup_by(|next, kept| {
-        let is_same = (next.table, next.key) == (kept.table, kept.key);
-        if is_same {
-            kept.is_insert &= next.is_insert;
-            if next.part == Part::Row {
-                kept.part = Part::Row;
-            }
-        }
-        is_same
-    });
-    touched
-}
-
-/// Looks at a write, for a key that is to be reserved.
-type LookAtWrite<'l> = dyn FnMut(SeenWrite<'_>) -> Option<ReservedKey> + 'l;
-
-/// Reserves the keys that must be: keys that are inserted, and rows that were both read and written, in either order: a
-/// rival that does the same could only fail at its end. Returns the first one that another session has. `find` examines
-/// the writes of the access.
-fn unreserved(
-    access: &SessionAccess,
-    touched: &[Touched<'_>],
-    find: impl FnOnce(&mut LookAtWrite<'_>) -> Option<ReservedKey>,
-) -> Option<ReservedKey> {
-    let buffer = &access.buffer;
-    let is_read = |table: u32, key: &[u8]| {
-        let now = touched.binary_search_by(|one| (one.table, one.key).cmp(&(table, key)));
-        now.is_ok_and(|at| touched[at].part == Part::Row)
-            || buffer.observed(table, key).is_some_and(|observed| observed.part == Part::Row)
-    };
-    let reserve = |table: u32, key: &[u8]| {
-        let identity = buffer.core(table).records_identity();
-        (!access.control.try_reserve_of_many(identity, key)).then(|| (identity, key.into()))
-    };
-    let written = find(&mut |SeenWrite { table, key, is_insert, is_again }| {
-        let is_contended = is_insert && buffer.has_contended_keys(table);
-        let is_wanted = is_contended || !is_again && !buffer.core(table).is_internal() && is_read(table, key);
-        if is_wanted { reserve(table, key) } else { None }
-    });
-    written.or_else(|| {
-        let is_own = |one: &&Touched<'_>| {
-            one.part == Part::Row
-                && !buffer.core(one.table).is_internal()
-                && buffer.writes_to(one.table, one.key).is_some()
-        };
-        touched.iter().filter(is_own).find_map(|one| reserve(one.table, one.key))
-    })
-}
-
 /// Returns true if the row read of a key is the present one.
 ///
 /// # Errors
@@ -457,7 +412,7 @@ fn find_changed<'s>(
     let SessionAccess { buffer, schema, .. } = access;
     // No other transaction has access to the records of tables that it has made itself.
     for (table, key, before) in buffer.reads(with_implied).filter(|(table, ..)| !schema.is_own(table.id())) {
-        let now = attempt.observe(table, key, before.part)?;
+        let now = attempt.observe(table, key, (before.part, before.read_columns()), Some(&before))?;
         if !is_unchanged(attempt, &before, &now)? {
             return Ok(Some(Changed::Row(table, key)));
         }

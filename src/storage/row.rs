@@ -269,6 +269,37 @@ impl RowLayout {
         }
     }
 
+    /// Appends a column's value as bytes, which are the same for the same value, and never the beginning of another value's.
+    ///
+    /// # Safety
+    /// Same as [`value`](Self::value).
+    pub(crate) unsafe fn append_value(&self, words: &[u64], position: usize, into: &mut Vec<u8>) {
+        let is_null = self.is_null(words, position);
+        into.push(u8::from(is_null));
+        if is_null {
+            return;
+        }
+        let column = &self.columns[position];
+        let of_column = &words[self.words_of(position).0];
+        if !column.shape.is_variable() {
+            of_column.iter().for_each(|word| into.extend_from_slice(&word.to_ne_bytes()));
+            return;
+        }
+        // SAFETY: the caller's promise; the word was made by `put` of this layout.
+        let bytes = unsafe { bytes_of(&of_column[0]) };
+        into.extend_from_slice(&bytes.len().to_ne_bytes());
+        into.extend_from_slice(bytes);
+    }
+
+    /// Has all columns but these be NULL in a copy of a row.
+    #[cfg(debug_assertions)]
+    pub(crate) fn clear_others(&self, words: &mut [u64], is_kept: impl Fn(usize) -> bool) {
+        for position in (0..self.len()).filter(|&position| !is_kept(position)) {
+            words[position / 64] |= 1 << (position % 64);
+            words[self.words_of(position).0].fill(0);
+        }
+    }
+
     /// Writes a value, which must have been checked ([`RowLayout::checked`]), into an image of a row.
     ///
     /// # Errors

@@ -4,7 +4,8 @@
 //! limit. At each access the records are found again.
 //!
 //! Invariants:
-//! - An entry's observation is the oldest that is still believed: what was observed again since was the same.
+//! - An entry's observation is the oldest that is still believed: what was observed again since was the same, or the same in all
+//!   columns that were used. One of more columns takes its place.
 //! - `log` has the writes in the order in which they were made, each linked to the one before it on the same key, so that a
 //!   savepoint is a length.
 //! - A write that continues one to the same column is merged into it, unless a savepoint lies between them ([`merge`]): so the
@@ -17,6 +18,7 @@ mod key_order;
 mod merge;
 mod observed;
 mod range_read;
+mod read_columns;
 #[cfg(test)]
 mod tests;
 
@@ -28,13 +30,13 @@ use smallvec::SmallVec;
 use self::key_order::KeyOrder;
 use self::range_read::is_empty_range;
 use crate::error::Result;
-use crate::storage::read_set::Part;
 use crate::storage::table::{TableCore, TableId};
 use crate::storage::write_set::{CarriedWrite, check_bytes};
 
-pub(crate) use access_writes::{AccessWrites, SeenWrite};
+pub(crate) use access_writes::{AccessWrites, SeenWrite, written_columns};
 pub(crate) use observed::{Comparison, Observed};
 pub(crate) use range_read::RangeRead;
+pub(crate) use read_columns::{ColumnSet, ReadColumns};
 
 /// An encoded key that is shared between the places which name it.
 pub(crate) type Key = Arc<[u8]>;
@@ -99,7 +101,7 @@ impl TableBuffer {
     fn note(&mut self, number: u32, observed: Observed) {
         let entry = &mut self.entries[number as usize];
         match self.reads.get_mut(entry.read as usize) {
-            Some(read) if read.part == Part::Row || observed.part == Part::Existence => {}
+            Some(read) if read.covers(observed.part, observed.read_columns()) => {}
             Some(read) => *read = observed,
             None => {
                 entry.read = self.reads.len() as u32;
@@ -109,6 +111,8 @@ impl TableBuffer {
     }
 }
 
+/// A session keeps columns of rows while it has read fewer keys than this.
+const MAX_ROWS_WITH_COLUMNS: usize = 1_024;
 /// The number of the ranges read last among which one that covers a new range is looked for.
 const RECENT_RANGES: usize = 8;
 
@@ -144,6 +148,8 @@ impl SessionBuffer {
         let is_it = |own: &TableCore| !own.is_internal() && own.id() == core.id();
         let Some(number) = self.tables.iter().position(|table| is_it(&table.core)) else { return };
         let table = &mut self.tables[number];
+        // What was kept of columns is of the definition before.
+        table.reads.iter_mut().for_each(|read| read.columns = None);
         let before = std::mem::replace(&mut table.core, core.clone());
         table.foreign_keys = core.foreign_keys_added();
         if before.layout().words() != core.layout().words() {
@@ -202,6 +208,11 @@ impl SessionBuffer {
     /// Returns true if nothing was read.
     pub(crate) fn is_unread(&self) -> bool {
         self.reads(true).next().is_none() && self.ranges().next().is_none()
+    }
+
+    /// Returns true if the columns of another row that is read may be kept. Of the rows behind these the stamps count.
+    pub(crate) fn may_keep_columns(&self, fresh: usize) -> bool {
+        self.tables.iter().map(|table| table.reads.len()).sum::<usize>() + fresh < MAX_ROWS_WITH_COLUMNS
     }
 
     /// Returns true if a range was read from a snapshot.
@@ -299,7 +310,7 @@ impl SessionBuffer {
     }
 
     fn observed_of(&self, table: &TableBuffer, entry: Entry) -> Option<Observed> {
-        table.reads.get(entry.read as usize).copied().or_else(|| self.implied(entry))
+        table.reads.get(entry.read as usize).cloned().or_else(|| self.implied(entry))
     }
 
     /// The observation of a key.
@@ -314,7 +325,7 @@ impl SessionBuffer {
         self.tables.iter().filter(has_reads).flat_map(move |table| {
             table.keys.numbers().filter_map(move |number| {
                 let entry = table.entries[number as usize];
-                let noted = table.reads.get(entry.read as usize).copied();
+                let noted = table.reads.get(entry.read as usize).cloned();
                 let observed = if with_implied { self.observed_of(table, entry) } else { noted };
                 Some((&*table.core, table.keys.key(number), observed?))
             })

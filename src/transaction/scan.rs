@@ -7,8 +7,9 @@ use crate::error::{Error, Result};
 use crate::protocol::attempt::{Attempt, KeyRange};
 use crate::range::Range;
 use crate::row::Row;
+use crate::storage::session_buffer::ColumnSet;
 use crate::storage::table::TableCore;
-use crate::table::Table;
+use crate::table::{Column, Table, position};
 use crate::typed::TableHandle;
 use crate::types::IntoKey;
 
@@ -76,6 +77,16 @@ impl<'t, 'a> Tx<'t, 'a> {
     }
 }
 
+/// The positions of these columns in a table.
+///
+/// # Errors
+/// [`Error::UnknownColumn`]: one is another table's.
+pub(crate) fn column_set(table: &TableCore, columns: &[Column]) -> Result<ColumnSet> {
+    columns
+        .iter()
+        .try_fold(ColumnSet::NONE, |set, column| Ok(set.union(ColumnSet::one(position(table, column)?))))
+}
+
 pub(crate) fn index_position(table: &TableCore, index: &str) -> Result<usize> {
     let indexes = table.definition().indexes();
     indexes.iter().position(|candidate| candidate.name == index).ok_or_else(|| Error::UnknownIndex {
@@ -125,6 +136,19 @@ impl<T: TableHandle> Scan<'_, '_, T> {
         self.key_range.set_moment(moment.mark);
         self
     }
+
+    /// Says that only these columns of the rows are used; what is found in others means nothing. In a session
+    /// ([`crate::Session`]) it is no conflict then if others change the other columns before the commit. For SQL.
+    ///
+    /// # Errors
+    /// [`Error::UnknownColumn`](crate::Error::UnknownColumn).
+    #[doc(hidden)]
+    pub fn of_columns(mut self, columns: &[Column]) -> Result<Self> {
+        if self.attempt.is_in_session() {
+            self.key_range.set_columns(column_set(self.key_range.rows_of(), columns)?);
+        }
+        Ok(self)
+    }
 }
 
 impl<'a, T: TableHandle> Iterator for Scan<'_, 'a, T> {
@@ -137,7 +161,8 @@ impl<'a, T: TableHandle> Iterator for Scan<'_, 'a, T> {
         match self.attempt.next_row(&mut self.key_range) {
             Ok(Some((_, row))) => {
                 self.left -= 1;
-                Some(T::row(Row::new(self.key_range.rows_of(), row)))
+                let row = Row::new(self.key_range.rows_of(), row);
+                Some(T::row(row.only(self.attempt, self.key_range.columns())))
             }
             Ok(None) => None,
             Err(error) => {

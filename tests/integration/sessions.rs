@@ -1,5 +1,7 @@
 //! Sessions: transactions whose accesses are calls of their own, under every protocol.
 
+mod column_histories;
+mod columns;
 mod consistency;
 mod durability;
 mod life;

@@ -51,11 +51,13 @@ impl Commute {
 
 /// Reads rows as of one moment; a transaction's own writes are seen.
 pub(crate) trait Rows {
-    /// Lends the row of this primary key to `each`. Returns true if there is one.
+    /// Lends the row of this primary key to `each`. Returns true if there is one. Of the row only these columns are read, if
+    /// some are given.
     fn get(
         &self,
         table: &Table,
         key: &[ValueRef<'_>],
+        columns: Option<&[Column]>,
         each: &mut dyn FnMut(&Row<'_>) -> Result<(), SqlError>,
     ) -> Result<bool, SqlError>;
 
@@ -113,6 +115,7 @@ impl Rows for Nowhere {
         &self,
         _table: &Table,
         _key: &[ValueRef<'_>],
+        _columns: Option<&[Column]>,
         _each: &mut dyn FnMut(&Row<'_>) -> Result<(), SqlError>,
     ) -> Result<bool, SqlError> {
         Err(Nowhere::refused())
@@ -160,6 +163,7 @@ pub(crate) trait Writes: Rows {
         moment: &Moment,
         table: &Table,
         key: &[ValueRef<'_>],
+        columns: Option<&[Column]>,
         each: &mut dyn FnMut(&Row<'_>) -> Result<(), SqlError>,
     ) -> Result<bool, SqlError>;
     /// Like [`Rows::exists`], of the row as it was at a moment.
@@ -171,6 +175,7 @@ pub(crate) trait Writes: Rows {
         table: &Table,
         index: Option<&str>,
         range: Range,
+        columns: Option<&[Column]>,
     ) -> Result<Box<dyn RowScan + 's>, SqlError>;
     /// Returns true if the transaction has written to the row of a key since a moment.
     fn has_written_since(
@@ -234,9 +239,10 @@ impl Rows for AsOf<'_> {
         &self,
         table: &Table,
         key: &[ValueRef<'_>],
+        columns: Option<&[Column]>,
         each: &mut dyn FnMut(&Row<'_>) -> Result<(), SqlError>,
     ) -> Result<bool, SqlError> {
-        self.writes.get_as_of(&self.moment, table, key, each)
+        self.writes.get_as_of(&self.moment, table, key, columns, each)
     }
 
     fn exists(&self, table: &Table, key: &[ValueRef<'_>]) -> Result<bool, SqlError> {
@@ -248,9 +254,9 @@ impl Rows for AsOf<'_> {
         table: &Table,
         index: Option<&str>,
         range: Range,
-        _columns: Option<&[Column]>,
+        columns: Option<&[Column]>,
     ) -> Result<Box<dyn RowScan + 's>, SqlError> {
-        self.writes.scan_as_of(&self.moment, table, index, range)
+        self.writes.scan_as_of(&self.moment, table, index, range, columns)
     }
 
     fn reserve(&self, table: &Table, key: &[ValueRef<'_>]) -> Result<(), SqlError> {
@@ -292,9 +298,10 @@ impl Rows for Tx<'_, '_> {
         &self,
         table: &Table,
         key: &[ValueRef<'_>],
+        columns: Option<&[Column]>,
         each: &mut dyn FnMut(&Row<'_>) -> Result<(), SqlError>,
     ) -> Result<bool, SqlError> {
-        match Tx::get(self, table, key)? {
+        match get(self, table, key, columns)? {
             Some(row) => each(&row).map(|()| true),
             None => Ok(false),
         }
@@ -309,13 +316,9 @@ impl Rows for Tx<'_, '_> {
         table: &Table,
         index: Option<&str>,
         range: Range,
-        _columns: Option<&[Column]>,
+        columns: Option<&[Column]>,
     ) -> Result<Box<dyn RowScan + 's>, SqlError> {
-        let scan = match index {
-            Some(index) => self.scan_index(table, index, range),
-            None => Tx::scan(self, table, range),
-        };
-        Ok(Box::new(scan?))
+        Ok(Box::new(scan(self, table, index, range, columns)?))
     }
 
     fn reserve(&self, table: &Table, key: &[ValueRef<'_>]) -> Result<(), SqlError> {
@@ -345,9 +348,10 @@ impl Writes for Tx<'_, '_> {
         moment: &Moment,
         table: &Table,
         key: &[ValueRef<'_>],
+        columns: Option<&[Column]>,
         each: &mut dyn FnMut(&Row<'_>) -> Result<(), SqlError>,
     ) -> Result<bool, SqlError> {
-        match self.as_of(moment, |tx| tx.get(table, key))? {
+        match self.as_of(moment, |tx| get(tx, table, key, columns))? {
             Some(row) => each(&row).map(|()| true),
             None => Ok(false),
         }
@@ -363,12 +367,9 @@ impl Writes for Tx<'_, '_> {
         table: &Table,
         index: Option<&str>,
         range: Range,
+        columns: Option<&[Column]>,
     ) -> Result<Box<dyn RowScan + 's>, SqlError> {
-        let scan = match index {
-            Some(index) => self.scan_index(table, index, range),
-            None => Tx::scan(self, table, range),
-        };
-        Ok(Box::new(scan?.as_of(moment)))
+        Ok(Box::new(scan(self, table, index, range, columns)?.as_of(moment)))
     }
 
     fn has_written_since(
@@ -430,6 +431,37 @@ impl Writes for Tx<'_, '_> {
         (low, high): (i64, i64),
     ) -> Result<(), SqlError> {
         Ok(Tx::require_within(self, table, key, column, low..=high)?)
+    }
+}
+
+/// The row of a key, of which only these columns are used, if some are given.
+fn get<'a>(
+    tx: &Tx<'_, 'a>,
+    table: &Table,
+    key: &[ValueRef<'_>],
+    columns: Option<&[Column]>,
+) -> heddledb::Result<Option<Row<'a>>> {
+    match columns {
+        Some(columns) => tx.get_columns(table, key, columns),
+        None => tx.get(table, key),
+    }
+}
+
+/// A scan of the primary key, or of the index of this name; only these columns of the rows are used, if some are given.
+fn scan<'t, 'a>(
+    tx: &Tx<'t, 'a>,
+    table: &Table,
+    index: Option<&str>,
+    range: Range,
+    columns: Option<&[Column]>,
+) -> heddledb::Result<Scan<'t, 'a>> {
+    let scan = match index {
+        Some(index) => tx.scan_index(table, index, range),
+        None => tx.scan(table, range),
+    }?;
+    match columns {
+        Some(columns) => scan.of_columns(columns),
+        None => Ok(scan),
     }
 }
 
@@ -572,8 +604,11 @@ impl Rows for Snapshot {
         &self,
         table: &Table,
         key: &[ValueRef<'_>],
+        columns: Option<&[Column]>,
         each: &mut dyn FnMut(&Row<'_>) -> Result<(), SqlError>,
     ) -> Result<bool, SqlError> {
+        // A snapshot never conflicts.
+        let _ = columns;
         match Snapshot::get(self, table, key)? {
             Some(row) => each(&row.row()).map(|()| true),
             None => Ok(false),

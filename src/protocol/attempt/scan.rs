@@ -12,6 +12,7 @@ use crate::protocol::footprint::Mode;
 use crate::protocol::footprint::Reference;
 use crate::storage::index::Lookup;
 use crate::storage::record::Record;
+use crate::storage::session_buffer::ColumnSet;
 use crate::storage::table::{PageCursor, TableCore, is_above, is_below};
 use crate::storage::write_set::Mark;
 use crate::types::ValueRef;
@@ -37,6 +38,8 @@ pub(crate) struct KeyRange<'a> {
     moment: Option<Mark>,
     /// The range's number among those that a session notes, if the attempt is a session's.
     in_session: Option<usize>,
+    /// The columns of the rows that the caller uses.
+    columns: ColumnSet,
 }
 
 enum ScanCursor<'a> {
@@ -98,6 +101,7 @@ impl<'a> KeyRange<'a> {
             begun: None,
             moment: None,
             in_session: None,
+            columns: ColumnSet::WHOLE,
         }
     }
 
@@ -114,6 +118,16 @@ impl<'a> KeyRange<'a> {
     /// The table or index that is read, and from where to where.
     pub(super) fn bounds(&self) -> (&'a TableCore, &Bound<EncodedKey>, &Bound<EncodedKey>) {
         (self.table, &self.lower, &self.upper)
+    }
+
+    /// Says which columns of the rows the caller uses.
+    pub(crate) fn set_columns(&mut self, columns: ColumnSet) {
+        self.columns = columns;
+    }
+
+    /// The columns of the rows that the caller uses.
+    pub(crate) fn columns(&self) -> ColumnSet {
+        self.columns
     }
 
     /// Shows the rows as they were at a point in the call's writes.
@@ -181,10 +195,12 @@ impl<'a> Attempt<'a> {
     /// What the call itself has put in since the range began is not shown: a body that inserts, or moves rows within
     /// an index, while it reads would run after its own rows.
     pub(crate) fn next_row(&self, key_range: &mut KeyRange<'a>) -> Result<Option<(&'a [u8], &'a [u64])>> {
-        match key_range.moment {
+        let (moment, columns) = (key_range.moment, key_range.columns);
+        let mut read = || match moment {
             None => self.next_row_now(key_range),
             moment => self.read_as_of(moment, || self.next_row_now(key_range)),
-        }
+        };
+        if columns.is_whole() { read() } else { self.using_columns(columns, read) }
     }
 
     fn next_row_now(&self, key_range: &mut KeyRange<'a>) -> Result<Option<(&'a [u8], &'a [u64])>> {

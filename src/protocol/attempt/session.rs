@@ -25,7 +25,7 @@ use crate::storage::private_schema::PrivateSchema;
 use crate::storage::read_set::Part;
 use crate::storage::record::Record;
 use crate::storage::row::RowLayout;
-use crate::storage::session_buffer::{Key, RangeRead, SessionBuffer};
+use crate::storage::session_buffer::{ColumnSet, Key, RangeRead, SessionBuffer};
 use crate::storage::store::Store;
 use crate::storage::table::TableCore;
 use crate::storage::versions::Found;
@@ -286,7 +286,7 @@ fn claim_in_session<'a>(attempt: &Attempt<'a>, table: &'a TableCore, key: &[u8],
     let number = session.number_of(attempt.store, table)?;
     // A key for an insert is noted once it is known whether that is needed: see `note_insert`.
     if what != Claim::Insert && (!session.notes.is_paused || what != Claim::Read) {
-        session.notes.note(number, key, what);
+        session.notes.note(number, key, what, !table.is_internal());
     }
     if let Some(writes) = session.buffer.writes_to(number, key) {
         attempt.carry_in(table, key, &writes, &mut session.notes.carried)?;
@@ -325,7 +325,7 @@ impl<'a> Attempt<'a> {
 
     /// Returns true if the attempt is a session's.
     #[inline]
-    pub(super) fn is_in_session(&self) -> bool {
+    pub(crate) fn is_in_session(&self) -> bool {
         self.claims.get().is_some() && self.held.borrow().session.is_some()
     }
 
@@ -335,7 +335,7 @@ impl<'a> Attempt<'a> {
             && let Some(number) = session.buffer.table_number(table)
             && !(is_new && session.buffer.observed(number, key).is_none())
         {
-            session.notes.note(number, key, Claim::Insert);
+            session.notes.note(number, key, Claim::Insert, !table.is_internal());
         }
     }
 
@@ -457,6 +457,33 @@ impl<'a> Attempt<'a> {
         let Some(session) = &mut held.session else { return Ok(true) };
         session.write()?;
         Ok(session.control.try_reserve(table.records_identity(), target.key))
+    }
+
+    /// Makes a read of rows of which only these columns are used: in a session's transaction the others may change until
+    /// its commit.
+    pub(crate) fn using_columns<T>(&self, columns: ColumnSet, read: impl FnOnce() -> T) -> T {
+        let set = |columns| {
+            if let Some(session) = &mut self.held.borrow_mut().session {
+                session.notes.columns = columns;
+            }
+        };
+        set(Some(columns));
+        let done = read();
+        set(None);
+        done
+    }
+
+    /// A row of which only these columns are used. With debug assertions the others are NULL in it, so that a caller
+    /// which uses more columns than it names fails its tests.
+    pub(crate) fn only_columns(&self, table: &TableCore, row: &'a [u64], columns: ColumnSet) -> &'a [u64] {
+        #[cfg(debug_assertions)]
+        if !columns.is_whole() {
+            let copy = self.arena.alloc_slice_copy(row);
+            table.layout().clear_others(copy, |position| columns.contains(ColumnSet::one(position)));
+            return copy;
+        }
+        let _ = (table, columns);
+        row
     }
 
     /// Pauses or resumes notes of the session's reads: the commit does not look again at those that are left out. Keys

@@ -1,5 +1,6 @@
 //! The writes of one access of a session, on their way into the session's buffer.
 
+use super::ColumnSet;
 use crate::storage::write_set::CarriedWrite;
 
 /// A write of an access to a key, for a look at it.
@@ -10,6 +11,8 @@ pub(crate) struct SeenWrite<'w> {
     pub(crate) key: &'w [u8],
     /// True if a row is inserted.
     pub(crate) is_insert: bool,
+    /// The columns of the row that it writes.
+    pub(crate) columns: ColumnSet,
     /// True if the key was also written by the write before.
     pub(crate) is_again: bool,
 }
@@ -41,8 +44,14 @@ impl AccessWrites {
                 table: *table,
                 key,
                 is_insert: matches!(write, CarriedWrite::Insert(_)),
+                columns: written_columns(write.column()),
                 is_again,
             })
         })
     }
+}
+
+/// The columns of a row that a write changes; `None`: all.
+pub(crate) fn written_columns(column: Option<u16>) -> ColumnSet {
+    column.map_or(ColumnSet::WHOLE, |column| ColumnSet::one(usize::from(column)))
 }

@@ -2,12 +2,14 @@
 
 use super::*;
 use crate::storage::definition::TableDefinition;
+use crate::storage::read_set::Part;
 use crate::storage::rig::Rig;
 use crate::storage::word::Stamp;
 use crate::types::{DataType, Value};
 
 fn observed(part: Part, sequence: u64) -> Observed {
-    Observed { part, present: true, stamp: Stamp::new(5, sequence), is_bound: false, phase: 0 }
+    let (present, stamp) = (true, Stamp::new(5, sequence));
+    Observed { part, present, stamp, is_bound: false, phase: 0, columns: None }
 }
 
 fn buffer() -> SessionBuffer {
@@ -33,10 +35,10 @@ fn a_row_is_compared_by_its_stamp_and_existence_by_presence() {
     assert_eq!(row.compare(&row), Comparison::Same);
     assert_eq!(row.compare(&observed(Part::Row, 2)), Comparison::Changed);
     assert_eq!(observed(Part::Existence, 1).compare(&observed(Part::Row, 2)), Comparison::Same);
-    let gone = Observed { present: false, ..row };
+    let gone = Observed { present: false, ..row.clone() };
     assert_eq!(row.compare(&gone), Comparison::Changed);
     assert_eq!(observed(Part::Existence, 1).compare(&gone), Comparison::Changed);
-    let later = Observed { stamp: Stamp::new(6, 1), ..gone };
+    let later = Observed { stamp: Stamp::new(6, 1), ..gone.clone() };
     assert_eq!(gone.compare(&later), Comparison::Same, "it came and went: it is absent");
 }
 
@@ -46,7 +48,7 @@ fn a_row_that_is_split_now_tells_only_in_the_phase_in_which_it_was_read() {
     assert_eq!(joined.compare(&split), Comparison::HiddenNow);
     assert_eq!(split.compare(&split), Comparison::Same);
     assert_eq!(split.compare(&joined), Comparison::Same, "nothing was merged into it");
-    assert_eq!(split.compare(&Observed { phase: 8, ..split }), Comparison::HiddenNow);
+    assert_eq!(split.compare(&Observed { phase: 8, ..split.clone() }), Comparison::HiddenNow);
     assert_eq!(split.compare(&observed(Part::Row, 2)), Comparison::Changed);
 }
 

@@ -40,6 +40,16 @@ impl CarriedWrite {
         }
     }
 
+    /// The one column that it writes; `None`: the whole row.
+    pub(crate) fn column(&self) -> Option<u16> {
+        match self {
+            CarriedWrite::Insert(_) | CarriedWrite::Delete => None,
+            CarriedWrite::Set { column, .. }
+            | CarriedWrite::Operate { column, .. }
+            | CarriedWrite::Bound { column, .. } => Some(*column),
+        }
+    }
+
     /// Gives a row of a table the added columns of a later definition, or takes those away that an earlier one lacks.
     pub(crate) fn redefine(&mut self, from: &RowLayout, to: &RowLayout) {
         let CarriedWrite::Insert(row) = self else { return };
@@ -72,9 +82,20 @@ impl WriteSet {
         })
     }
 
-    /// For each write to the record at `position`, without the first `skip` ones: true if a whole row is inserted.
-    pub(crate) fn inserts(&self, position: usize, skip: usize) -> impl Iterator<Item = bool> {
-        self.chain(position).skip(skip).map(|kind| matches!(kind, Kind::Insert { .. }))
+    /// For each write to the record at `position`, without the first `skip` ones: true if a whole row is inserted, and the one
+    /// column that it writes, if it is one.
+    pub(crate) fn seen_writes(
+        &self,
+        position: usize,
+        skip: usize,
+    ) -> impl Iterator<Item = (bool, Option<u16>)> {
+        self.chain(position).skip(skip).map(|kind| match *kind {
+            Kind::Insert { .. } => (true, None),
+            Kind::Delete => (false, None),
+            Kind::Set { column, .. } | Kind::Operate { column, .. } | Kind::Bound { column, .. } => {
+                (false, Some(column))
+            }
+        })
     }
 
     /// The row whose words begin at `start`.

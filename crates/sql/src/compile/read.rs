@@ -81,8 +81,8 @@ impl PointRead {
         each: &mut dyn FnMut(&Row<'_>) -> Result<()>,
     ) -> Result<bool> {
         let table = &self.key.table.engine;
-        let Some(index) = &self.index else { return run.rows.get(table, key, each) };
         let columns = Some(self.decoder.columns());
+        let Some(index) = &self.index else { return run.rows.get(table, key, columns, each) };
         let mut scan = run.rows.scan(table, Some(index), Range::prefix(key), columns)?;
         let mut found = false;
         scan.read(&mut |row| {

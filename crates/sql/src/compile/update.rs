@@ -118,8 +118,10 @@ impl PointUpdate {
         let mut row = SmallVec::<[Value; 16]>::new();
         row.resize(self.width, Value::Null);
         if let Some((slots, decoder)) = &self.reads {
-            let found =
-                run.rows.get(&table.engine, key, &mut |found| decoder.decode_into(found, slots, &mut row))?;
+            let columns = Some(decoder.columns());
+            let found = run
+                .rows
+                .get(&table.engine, key, columns, &mut |found| decoder.decode_into(found, slots, &mut row))?;
             if !found {
                 return Ok(Some(0));
             }

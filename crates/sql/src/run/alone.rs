@@ -81,6 +81,7 @@ impl Rows for NoRows {
         &self,
         _table: &heddledb::Table,
         _key: &[heddledb::ValueRef<'_>],
+        _columns: Option<&[heddledb::Column]>,
         _each: &mut dyn FnMut(&heddledb::Row<'_>) -> Result<()>,
     ) -> Result<bool> {
         Ok(false)

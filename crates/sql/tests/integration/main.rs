@@ -10,6 +10,7 @@ mod alter_beside_updates;
 mod broad_statements;
 mod catalogs;
 mod ch_benchmark;
+mod column_reads;
 mod connections;
 mod copy_in_block;
 mod corpus;

@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::protocol::attempt::{Attempt, Claim, Target};
 use crate::storage::index::Lookup;
 use crate::storage::record::{Record, RecordPointer};
-use crate::storage::session_buffer::{AccessWrites, SeenWrite, SessionBuffer, Writes};
+use crate::storage::session_buffer::{AccessWrites, SeenWrite, SessionBuffer, Writes, written_columns};
 use crate::storage::table::TableCore;
 use crate::storage::word::{ABSENT, SPLIT};
 use crate::storage::write_set::{CarriedWrite, Effect, Mark, Until, WriteSet};
@@ -108,8 +108,11 @@ impl<'a> Attempt<'a> {
         look: &mut dyn FnMut(SeenWrite<'_>) -> Option<R>,
     ) -> Option<R> {
         self.find_record(session, |writes, table, key, position, carried| {
-            let mut inserts = writes.inserts(position, carried).enumerate();
-            inserts.find_map(|(at, is_insert)| look(SeenWrite { table, key, is_insert, is_again: at > 0 }))
+            let mut seen = writes.seen_writes(position, carried).enumerate();
+            seen.find_map(|(at, (is_insert, column))| {
+                let columns = written_columns(column);
+                look(SeenWrite { table, key, is_insert, columns, is_again: at > 0 })
+            })
         })
     }
 

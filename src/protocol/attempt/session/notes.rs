@@ -9,7 +9,7 @@ use super::{Need, SessionAccess};
 use crate::protocol::attempt::Claim;
 use crate::storage::read_set::Part;
 use crate::storage::record::RecordPointer;
-use crate::storage::session_buffer::{Key, RangeRead};
+use crate::storage::session_buffer::{ColumnSet, Key, RangeRead};
 
 /// One attempt's notes.
 #[derive(Default)]
@@ -30,6 +30,8 @@ pub(super) struct Notes {
     pub(super) is_writer: bool,
     /// True if reads are left out.
     pub(super) is_paused: bool,
+    /// The columns that the running read uses of its rows; `None` if it may use all.
+    pub(super) columns: Option<ColumnSet>,
 }
 
 /// A key that was claimed: its place among the bytes noted.
@@ -39,6 +41,7 @@ pub(super) struct NotedKey {
     length: u32,
     start: usize,
     part: Part,
+    columns: ColumnSet,
     is_insert: bool,
 }
 
@@ -60,17 +63,23 @@ pub(crate) struct Noted<'n> {
     pub(crate) table: u32,
     pub(crate) key: &'n [u8],
     pub(crate) part: Part,
+    /// The columns of its row that are used.
+    pub(crate) columns: ColumnSet,
     /// True if the access was an insert.
     pub(crate) is_insert: bool,
 }
 
 impl Notes {
-    pub(super) fn note(&mut self, table: u32, key: &[u8], what: Claim) {
+    /// Notes a key. `is_row`: it is that of a table's row, and not of an index's record.
+    pub(super) fn note(&mut self, table: u32, key: &[u8], what: Claim, is_row: bool) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(key);
-        let part = if what == Claim::Read { Part::Row } else { Part::Existence };
+        let (part, columns) = match what {
+            Claim::Read => (Part::Row, self.columns.filter(|_| is_row).unwrap_or(ColumnSet::WHOLE)),
+            _ => (Part::Existence, ColumnSet::NONE),
+        };
         let is_insert = what == Claim::Insert;
-        self.keys.push(NotedKey { table, length: key.len() as u32, start, part, is_insert });
+        self.keys.push(NotedKey { table, length: key.len() as u32, start, part, columns, is_insert });
     }
 }
 
@@ -79,7 +88,8 @@ impl SessionAccess {
     pub(crate) fn noted(&self) -> impl Iterator<Item = Noted<'_>> {
         self.notes.keys.iter().map(|key| {
             let bytes = &self.notes.bytes[key.start..key.start + key.length as usize];
-            Noted { table: key.table, key: bytes, part: key.part, is_insert: key.is_insert }
+            let NotedKey { table, part, columns, is_insert, .. } = *key;
+            Noted { table, key: bytes, part, columns, is_insert }
         })
     }
 
@@ -107,5 +117,6 @@ impl SessionAccess {
         self.notes.has_accessed = false;
         self.notes.is_writer = false;
         self.notes.is_paused = false;
+        self.notes.columns = None;
     }
 }

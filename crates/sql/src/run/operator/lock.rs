@@ -4,7 +4,7 @@
 //! - No more rows are reserved than the limit asks for.
 //! - With SKIP LOCKED, what the input has read is not compared at the commit; the rows that are given are.
 
-use heddledb::{Value as Stored, ValueRef};
+use heddledb::{Column, Value as Stored, ValueRef};
 use smallvec::SmallVec;
 
 use crate::bind::tree::LockWait;
@@ -62,7 +62,7 @@ impl<'e> Operator<'e> for LockRows<'e> {
                 if self.wanted == Some(0) {
                     break;
                 }
-                if reserve_all(&self.node.items, run, row)? {
+                if reserve_all(&self.node.items, run, row, self.skips)? {
                     reserved.push_row(row);
                     self.wanted = self.wanted.map(|wanted| wanted - 1);
                 }
@@ -76,16 +76,16 @@ impl<'e> Operator<'e> for LockRows<'e> {
 }
 
 /// Reserves the rows of which a joined row consists; returns false if one of them is not available.
-fn reserve_all(items: &[LockItem], run: &Run<'_>, row: &[Value]) -> Result<bool> {
+fn reserve_all(items: &[LockItem], run: &Run<'_>, row: &[Value], skips: bool) -> Result<bool> {
     for item in items {
-        if !reserve(item, run, row)? {
+        if !reserve(item, run, row, skips)? {
             return Ok(false);
         }
     }
     Ok(true)
 }
 
-fn reserve(item: &LockItem, run: &Run<'_>, row: &[Value]) -> Result<bool> {
+fn reserve(item: &LockItem, run: &Run<'_>, row: &[Value], skips: bool) -> Result<bool> {
     let table = &*item.table;
     let mut key = SmallVec::<[Stored; 4]>::new();
     for (column, &slot) in key_columns(table).into_iter().zip(&item.key) {
@@ -109,6 +109,8 @@ fn reserve(item: &LockItem, run: &Run<'_>, row: &[Value]) -> Result<bool> {
             }
         };
     }
-    // What was read of the row counts, even where the input's reads do not; it may have gone meanwhile.
-    run.rows.get(&table.engine, &key, &mut |_| Ok(()))
+    // It may have been deleted meanwhile. Where the input's reads do not count, all of this row does; else the columns that the input
+    // has read.
+    let columns: Option<&[Column]> = if skips { None } else { Some(&[]) };
+    run.rows.get(&table.engine, &key, columns, &mut |_| Ok(()))
 }

@@ -128,8 +128,10 @@ impl<'e> Key<'e> {
         let (scan, partner) = (&node.scan, &mut self.partner);
         partner.clear();
         let found = with_key(run, &scan.table, (&self.columns, self.values), left, |run, key| {
-            run.rows
-                .get(&scan.table.engine, key, &mut |row| scan.decoder.each(row, |value| partner.push(value)))
+            let columns = Some(scan.decoder.columns());
+            run.rows.get(&scan.table.engine, key, columns, &mut |row| {
+                scan.decoder.each(row, |value| partner.push(value))
+            })
         })?;
         if found != Some(true) {
             return Ok(false);

@@ -261,15 +261,17 @@ impl<'e> Search<'e> {
         key: &[Stored],
     ) -> Result<()> {
         let rows = run.rows;
+        // Rows that another part has found are recognized by columns that need not be in the result.
+        let columns = self.requests.union.is_none().then(|| node.decoder.columns());
         if node.filter.is_none() && self.requests.union.is_none() {
-            rows.get(&node.table.engine, &refs(key), &mut |row| {
+            rows.get(&node.table.engine, &refs(key), columns, &mut |row| {
                 batch.push_by(|values| node.decoder.each(row, |value| values.push(value)))
             })?;
             return Ok(());
         }
         let mut slots = vec![Value::Null; node.decoder.len()];
         let mut is_new = false;
-        rows.get(&node.table.engine, &refs(key), &mut |row| {
+        rows.get(&node.table.engine, &refs(key), columns, &mut |row| {
             is_new = !self.is_known(row)?;
             node.decoder.decode(row, &mut slots)
         })?;

@@ -154,7 +154,8 @@ fn seen_row(
         return Ok(true);
     }
     let decoder = Decoder::new(table, &what.reads)?;
-    run.rows.get(&table.engine, key, &mut |found| decoder.decode_into(found, &what.reads, row))
+    let columns = Some(decoder.columns());
+    run.rows.get(&table.engine, key, columns, &mut |found| decoder.decode_into(found, &what.reads, row))
 }
 
 /// Applies the operations; returns true if there is a row.

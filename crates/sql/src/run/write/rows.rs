@@ -142,8 +142,9 @@ pub(super) fn read(run: &Run<'_>, table: &Table, key: &[Value]) -> Result<Option
     let columns: Vec<usize> = (0..table.columns.len()).collect();
     let mut row = vec![Value::Null; columns.len()];
     let decoder = Decoder::new(table, &columns)?;
-    let found =
-        run.latest().get(&table.engine, &refs(&stored), &mut |found| decoder.decode(found, &mut row))?;
+    let found = run
+        .latest()
+        .get(&table.engine, &refs(&stored), None, &mut |found| decoder.decode(found, &mut row))?;
     Ok(found.then_some(row))
 }
 
