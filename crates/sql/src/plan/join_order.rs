@@ -64,6 +64,8 @@ pub(crate) struct Condition {
     share: f64,
     /// The items of the two sides of an equality.
     sides: Option<(ItemSet, ItemSet)>,
+    /// The two columns of an equality between columns.
+    columns: Option<[(RelationId, usize); 2]>,
 }
 
 /// An item to be joined.
@@ -108,7 +110,10 @@ impl Planner<'_> {
         let sides = equality(&expr).map(|(left, right)| (items_of(left), items_of(right)));
         let sides = sides.filter(|(left, right)| !left.is_empty() && !right.is_empty());
         let share = (self.selectivity.of(&expr) / implied).min(1.0);
-        Condition { expr, items, share, sides }
+        let columns = equality(&expr)
+            .filter(|_| sides.is_some())
+            .and_then(|(left, right)| Some([path::named_column(left)?, path::named_column(right)?]));
+        Condition { expr, items, share, sides, columns }
     }
 
     /// Notes the restrictions that conditions put on tables' columns.
@@ -191,11 +196,13 @@ impl Step {
 
 fn step(unit: usize, rows: f64, joined: &ItemSet, units: &[Unit], conditions: &[Condition]) -> Step {
     let (mut share, mut has_keys, mut is_connected) = (1.0, false, false);
+    let mut equated = Vec::new();
     for condition in units[unit].conditions.iter().map(|at| &conditions[*at]) {
         if !condition.items.is_subset_but(unit, joined) {
             continue;
         }
         share *= condition.share;
+        equated.extend(condition.columns.map(|columns| (columns, condition.share)));
         if let Some((left, right)) = &condition.sides {
             let is_key = |mine: &ItemSet, other: &ItemSet| {
                 mine.contains(unit) && mine.len() == 1 && other.is_subset(joined)
@@ -205,6 +212,8 @@ fn step(unit: usize, rows: f64, joined: &ItemSet, units: &[Unit], conditions: &[
         }
     }
     let of = &units[unit];
+    let known = units.iter().enumerate().filter(|(at, _)| *at == unit || joined.contains(*at));
+    share *= known.map(|(_, unit)| factor_of_keys(unit, &equated)).fold(1.0, f64::max);
     let lookup = match &of.side.base {
         Base::Table { table, statistics, .. } if is_connected => {
             let usable = |restriction: &Restriction| {
@@ -223,4 +232,26 @@ fn step(unit: usize, rows: f64, joined: &ItemSet, units: &[Unit], conditions: &[
         rows * of.side.cost.max(1.0)
     };
     Step { unit, rows: (rows * of.side.rows * share).max(1e-3), cost, is_connected }
+}
+
+/// The factor by which the product of the shares of equalities is too small, because they name all columns of a key of this item:
+/// the columns of a key are not independent, and each row of the other side has at most one partner. It is assumed to have that one.
+fn factor_of_keys(unit: &Unit, equated: &[([(RelationId, usize); 2], f64)]) -> f64 {
+    let Base::Table { relation, table, statistics } = &unit.side.base else { return 1.0 };
+    if equated.len() < 2 {
+        return 1.0;
+    }
+    let share_of = |column: &usize| {
+        let of_column =
+            |(columns, _): &&([(RelationId, usize); 2], f64)| columns.contains(&(relation.id, *column));
+        equated.iter().find(of_column).map(|(_, share)| *share)
+    };
+    let indexes = table.indexes.iter().filter(|index| index.is_unique_in_engine());
+    let of_index = indexes.map(|index| index.columns.iter().map(|column| column.column).collect());
+    let keys = of_index.chain([table.key.clone()]).filter(|key: &Vec<usize>| key.len() > 1);
+    let factor = |key: Vec<usize>| {
+        let share: f64 = key.iter().map(share_of).product::<Option<f64>>()?;
+        Some(1.0 / (statistics.rows.max(1.0) * share.max(1e-30)))
+    };
+    keys.filter_map(factor).fold(1.0, f64::max)
 }

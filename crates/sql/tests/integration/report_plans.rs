@@ -210,6 +210,36 @@ fn estimates_of_wide_rows_are_those_of_the_whole_table() {
     assert!((1000.0..3000.0).contains(&estimate), "{found}");
 }
 
+/// The columns of a key are not independent: the shares of their equalities are not multiplied.
+#[test]
+fn a_join_by_all_columns_of_a_key_is_expected_to_find_the_rows_that_it_names() {
+    let mut connection = connection();
+    for statement in [
+        "create table shipped (s_order int not null, s_number int not null, s_day int not null)",
+        "insert into shipped select n / 4 + 1, n % 4, n % 100 from generate_series(0, 35999, 2) n",
+        "analyze shipped",
+    ] {
+        connection.query(statement).unwrap();
+    }
+    let estimate = |connection: &mut Connection, text: &str| {
+        let found = plan(connection, text);
+        let lines = lines_with(&found, "Join");
+        let lines = if lines.is_empty() { lines_with(&found, "Lookup") } else { lines };
+        let rows =
+            lines.first().and_then(|line| line.split(" rows=").nth(1)?.split(' ').next()?.parse().ok());
+        rows.unwrap_or_else(|| panic!("{found}"))
+    };
+    let by_key = "select count(*) from shipped, line where l_order = s_order and l_number = s_number";
+    let rows: f64 = estimate(&mut connection, by_key);
+    assert!((9_000.0..40_000.0).contains(&rows), "{rows} of the 18,000 that there are");
+    // A condition of the other side's own still counts, and so does the rest of the conditions.
+    let restricted: f64 = estimate(&mut connection, &format!("{by_key} and s_day = 4"));
+    assert!((50.0..1_000.0).contains(&restricted), "{restricted} of 360");
+    let not_by_key = "select count(*) from shipped, line where l_day = s_day and l_number = s_number";
+    let rows: f64 = estimate(&mut connection, not_by_key);
+    assert!(rows > 100_000.0, "{rows}: no key is named");
+}
+
 #[test]
 fn results_are_the_same_where_hash_joins_and_groups_spill() {
     let mut connection = connection();
