@@ -13,7 +13,7 @@ use crate::storage::word::ABSENT;
 
 /// The columns of a row that are kept take at most this many bytes; the stamp of one that has more counts.
 const MAX_VALUE_BYTES: usize = 4 << 10;
-/// The number of columns that can be told apart; those behind them count as the whole row.
+/// The number of columns that can be distinguished; one behind them counts as the whole row.
 const MAX_COLUMNS: usize = 63;
 
 /// A set of a table's columns, by their positions.
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_that_has_a_column_behind_those_that_can_be_told_apart_is_the_whole_row() {
+    fn a_set_with_a_column_that_cannot_be_distinguished_is_the_whole_row() {
         assert!(ColumnSet::of([1, 62]).contains(ColumnSet::one(62)));
         assert!(!ColumnSet::of(0..63).is_whole() && ColumnSet::of([1, 63]).is_whole());
         assert!(ColumnSet::WHOLE.contains(ColumnSet::one(70)) && ColumnSet::WHOLE.meets(ColumnSet::one(70)));

@@ -23,7 +23,7 @@ enum Step {
     Replace(usize, [i64; 3]),
 }
 
-/// Whether a transaction reads what it has read if it begins in this state, which becomes the one that it leaves.
+/// Returns true if a transaction that begins in this state reads what it has read; the state becomes the one that it leaves.
 fn explains(steps: &[Step], state: &mut State) -> bool {
     steps.iter().all(|step| {
         match step {
@@ -38,7 +38,7 @@ fn explains(steps: &[Step], state: &mut State) -> bool {
     })
 }
 
-/// Whether some order of these transactions leads from the first state to the last one.
+/// Returns true if some order of these transactions leads from the first state to the last one.
 fn has_order(transactions: &[Vec<Step>], used: &mut Vec<usize>, state: State, last: &State) -> bool {
     if used.len() == transactions.len() {
         return state == *last;
@@ -130,7 +130,7 @@ fn state(sheet: &Sheet) -> State {
     state
 }
 
-/// One history of three sessions and two closures. The committed transactions; the number of sessions that failed.
+/// Runs one history of three sessions and two closures. Returns the committed transactions, and the number of sessions that failed.
 fn history(sheet: &Sheet, random: &mut Random, unique: &mut i64) -> (Vec<Vec<Step>>, usize) {
     let (mut committed, mut failed) = (Vec::new(), 0);
     let mut open: Vec<(Session, Vec<Step>)> = (0..3).map(|_| (sheet.begin(), Vec::new())).collect();

@@ -61,7 +61,7 @@ impl Sheet {
         read.expect("a read")
     }
 
-    /// What a session that has read some columns of row 1, and writes row 2, ends in after these changes.
+    /// The outcome of a session that has read some columns of row 1, after these changes, when it writes row 2 and commits.
     fn ends(&self, names: &[&str], changes: impl Fn(&Sheet)) -> Result<()> {
         let early = self.ends_at(names, false, &changes);
         let late = self.ends_at(names, true, &changes);
@@ -288,6 +288,42 @@ fn rows_of_a_scan_count_by_the_columns_that_it_uses() {
         assert_eq!(count, Ok(3));
         sheet.db.run(|tx| tx.insert(&sheet.table, row![9, 0, 0, 0, "new", 0.0])).expect("a row");
         assert_eq!(session.commit(), Err(Error::Conflict), "{}: a phantom", sheet.protocol);
+    });
+}
+
+/// Which rows an index finds depends on the indexed column, whether a read uses it or not.
+#[test]
+fn rows_that_an_index_has_found_count_by_its_records_too() {
+    crate::rig::under_every_protocol(|rig| {
+        let columns = [rig.items.column("id").expect("a column")];
+        for is_current in [false, true] {
+            for (changed, to, is_conflict) in [("value", 77, false), ("tag", 5, true), ("code", 55, false)] {
+                let mut session = rig.begin();
+                if is_current {
+                    rig.write(&mut session, 2, 21).expect("a write");
+                }
+                let found = session.run(|tx| {
+                    let range = Range::prefix(key![1]);
+                    let scan = tx.scan_index(&rig.items, "tag", range)?.of_columns(&columns)?;
+                    scan.map(|row| row?.int("id")).collect::<Result<Vec<_>>>()
+                });
+                assert_eq!(found, Ok(vec![1, 3]));
+                let set = |to: i64| {
+                    let update =
+                        |to: i64| rig.db.run(|tx| tx.update(&rig.items, key![3], &[(changed, to.into())]));
+                    update(to).expect("a change");
+                };
+                set(to);
+                let ended = rig.write(&mut session, 4, 41).and_then(|()| session.commit());
+                assert_eq!(
+                    ended.is_err(),
+                    is_conflict,
+                    "{}: {changed}, {is_current}: {ended:?}",
+                    rig.protocol
+                );
+                set(if changed == "tag" { 1 } else { 3 });
+            }
+        }
     });
 }
 
