@@ -294,7 +294,7 @@ fn rows_of_a_scan_count_by_the_columns_that_it_uses() {
 /// Which rows an index finds depends on the indexed column, whether a read uses it or not.
 #[test]
 fn rows_that_an_index_has_found_count_by_its_records_too() {
-    crate::rig::under_every_protocol(|rig| {
+    super::rig::under_every_protocol(|rig| {
         let columns = [rig.items.column("id").expect("a column")];
         for is_current in [false, true] {
             for (changed, to, is_conflict) in [("value", 77, false), ("tag", 5, true), ("code", 55, false)] {
