@@ -64,6 +64,9 @@ pub struct Options {
     pub(crate) diagnostics: DiagnosticOptions,
     pub(crate) recovery_watch: Watch,
     pub(crate) disk: Arc<dyn Disk>,
+    /// The log in memory of a database without a directory.
+    #[cfg(test)]
+    pub(crate) memory_log: Option<crate::durability::memory_log::MemoryLog>,
 }
 
 impl Default for Options {
@@ -83,6 +86,8 @@ impl Default for Options {
             diagnostics: DiagnosticOptions::default(),
             recovery_watch: Watch::default(),
             disk: Arc::new(RealDisk),
+            #[cfg(test)]
+            memory_log: None,
         }
     }
 }

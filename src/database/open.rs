@@ -14,6 +14,8 @@ use crate::base::socket::Listener;
 use crate::database::backup::no_files;
 use crate::diagnostics::time_samples::Sampler;
 use crate::durability::progress::{Progress, Release};
+#[cfg(test)]
+use crate::durability::recovery::recover_from;
 use crate::durability::recovery::{Recovered, Recovery, recover};
 use crate::durability::space::LogSpace;
 use crate::durability::{DatabaseDirectory, LogWriter, SegmentSizes, repair};
@@ -29,7 +31,7 @@ use crate::pipeline::log::{LogStage, Preparation};
 use crate::pipeline::output::Output;
 use crate::pipeline::partition::Executors;
 use crate::pipeline::protocol_change::ProtocolChange;
-use crate::pipeline::threads::{ThreadPlan, Threads, in_parallel};
+use crate::pipeline::threads::{Log, ThreadPlan, Threads, in_parallel};
 use crate::pipeline::work_queues::Sharing;
 use crate::procedure::Procedure;
 use crate::protocol::footprint::Footprint;
@@ -134,7 +136,7 @@ struct Opened {
     store: Store,
     recovery: Recovery,
     directory: Option<DatabaseDirectory>,
-    log: Option<(LogWriter, Arc<Preparation>)>,
+    log: Option<Log>,
     checkpointer: Option<Arc<Checkpointer>>,
 }
 
@@ -143,6 +145,8 @@ impl Shared {
         options.validate()?;
         let opened = match path {
             Some(path) => open_directory(path, &options)?,
+            #[cfg(test)]
+            None if options.memory_log.is_some() => open_memory_log(&options)?,
             None if options.durability == Durability::None => Opened {
                 store: new_store(&options, false),
                 recovery: Recovery::default(),
@@ -184,7 +188,7 @@ impl Shared {
             (Some(_), Durability::Group) => Release::Durable,
             (Some(_), Durability::Async | Durability::None) => Release::UntilFailure,
         };
-        let preparation = log.as_ref().map(|(_, preparation)| preparation);
+        let preparation = log.as_ref().and_then(|(_, preparation)| preparation.as_ref());
         let segments = preparation.map(|preparation| preparation.segments().clone());
         let space = LogSpace::new(options.log.buffer_bytes, segments);
         space.set_refused(preparation.and_then(|preparation| preparation.begin()));
@@ -377,6 +381,19 @@ impl Drop for Shared {
     }
 }
 
+/// Opens the database of a log in memory, as its only writer from then on.
+#[cfg(test)]
+fn open_memory_log(options: &Options) -> Result<Opened> {
+    let log = options.memory_log.as_ref().ok_or_else(no_files)?;
+    let (mut source, writer) = log.open();
+    let new_store = new_store(options, true);
+    let (mut store, recovery) =
+        recover_from(&mut source, new_store, (&in_parallel, &options.recovery_watch))?;
+    store.start_at(recovery.durable_epoch + 1);
+    let log: Option<Log> = Some((Box::new(writer), None));
+    Ok(Opened { store, recovery, directory: None, log, checkpointer: None })
+}
+
 fn open_directory(path: &Path, options: &Options) -> Result<Opened> {
     let segment_sizes = SegmentSizes::new(options.log.segment_bytes, BLOCK_BYTES_MAX);
     let disk = options.disk.clone();
@@ -418,7 +435,7 @@ fn open_directory(path: &Path, options: &Options) -> Result<Opened> {
         store,
         recovery,
         directory: Some(directory),
-        log: Some((writer, preparation)),
+        log: Some((Box::new(writer), Some(preparation))),
         checkpointer: Some(checkpointer),
     })
 }

@@ -1,7 +1,7 @@
 //! The groups that are in flight: written, and not known to be durable.
 //!
 //! While one group is synced the next may be written and synced, by another thread. Invariants:
-//! - At most [`GROUPS_IN_FLIGHT_MAX`] groups are in flight.
+//! - At most as many groups are in flight as the store takes: on the local disk [`GROUPS_IN_FLIGHT_MAX`].
 //! - Groups become durable in the order of their epochs: one whose sync is over waits here for the one before it.
 //! - Once a write or a sync has failed, nothing becomes durable any more.
 //!
@@ -20,12 +20,13 @@ use super::starts::GroupStart;
 use crate::base::disk::has_bug;
 use crate::{Error, Result};
 
-/// Largest number of groups that are written and not durable.
+/// Largest number of groups that are written and not durable on the local disk.
 pub(crate) const GROUPS_IN_FLIGHT_MAX: usize = 2;
 
 /// See the [module](self).
-#[derive(Default)]
 pub(crate) struct GroupsInFlight {
+    /// At most this many groups are in flight.
+    limit: usize,
     state: Mutex<State>,
     /// Signaled when a group has become durable, or the log has failed.
     changed: Condvar,
@@ -58,10 +59,15 @@ pub(crate) struct Unsynced {
 }
 
 impl GroupsInFlight {
+    /// No group is in flight, and at most `limit` may be.
+    pub(super) fn new(limit: usize) -> GroupsInFlight {
+        GroupsInFlight { limit, state: Mutex::default(), changed: Condvar::new() }
+    }
+
     /// Waits until another group may be written, or the log has failed.
     pub(crate) fn wait_for_room(&self) {
         let mut state = self.state.lock();
-        while state.flights.len() >= GROUPS_IN_FLIGHT_MAX && state.failure.is_none() {
+        while state.flights.len() >= self.limit && state.failure.is_none() {
             self.changed.wait(&mut state);
         }
     }
@@ -76,7 +82,7 @@ impl GroupsInFlight {
 
     /// Returns true if another group may be written now.
     pub(crate) fn has_room(&self) -> bool {
-        self.state.lock().flights.len() < GROUPS_IN_FLIGHT_MAX
+        self.state.lock().flights.len() < self.limit
     }
 
     /// The sequence number of the first block that is not durable, if any is in flight.
@@ -108,7 +114,11 @@ impl GroupsInFlight {
     ///
     /// # Errors
     /// Nothing becomes durable any more.
-    fn end(&self, start: GroupStart, segments: &Segments) -> Result<Option<u64>> {
+    pub(super) fn end(
+        &self,
+        start: GroupStart,
+        mut note: impl FnMut(GroupStart, u64),
+    ) -> Result<Option<u64>> {
         let mut state = self.state.lock();
         if let Some(failure) = &state.failure {
             return Err(failure.clone());
@@ -120,15 +130,11 @@ impl GroupsInFlight {
             .for_each(|flight| flight.is_synced = true);
         let mut durable = None;
         while let Some(flight) = state.flights.pop_front_if(|flight| flight.is_synced) {
-            segments.note_group(flight.start, flight.bytes);
+            note(flight.start, flight.bytes);
             durable = Some(flight.through);
         }
         self.changed.notify_all();
-        Ok(if has_bug!(segments.disk(), AcknowledgedOutOfOrder) {
-            durable.max(Some(start.epoch))
-        } else {
-            durable
-        })
+        Ok(durable)
     }
 
     /// Closes the log for this reason: nothing more becomes durable; the first reason counts.
@@ -163,6 +169,9 @@ impl Unsynced {
             let synced = open.files[self.lane].sync_data().map_err(writing(&open.segment.path));
             synced.map_err(|error| self.in_flight.fail(&error))?;
         }
-        self.in_flight.end(self.start, &self.segments)
+        let durable =
+            self.in_flight.end(self.start, |start, bytes| self.segments.note_group(start, bytes))?;
+        let is_early = has_bug!(self.segments.disk(), AcknowledgedOutOfOrder);
+        Ok(if is_early { durable.max(Some(self.start.epoch)) } else { durable })
     }
 }

@@ -30,7 +30,7 @@ pub(crate) struct Group {
 
 /// A place in the log: an index into the list of segments, and an offset in that file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Position {
+pub(crate) struct Position {
     pub(super) index: usize,
     pub(super) offset: u64,
 }
@@ -163,11 +163,6 @@ impl LogReader {
             error @ Error::Damaged { .. } => error,
             error => damaged(&self.segments[place.index].path, place.offset, what_is_wrong(error)),
         }
-    }
-
-    /// Same as `blame`, for the last group.
-    pub(super) fn blame_last(&self, error: Error) -> Error {
-        self.blame(self.last_place(), error)
     }
 
     /// Reads on to the log's end, if need be, and says how it looks there.

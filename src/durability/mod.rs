@@ -16,6 +16,9 @@
 //! 3. [`repair()`] removes the torn tail and makes durable what was read.
 //! 4. [`LogWriter::open`] continues behind it. [`Segments`] prepares files ahead, from another thread if one likes.
 //!
+//! The log stage writes through [`log_store`], and recovery reads through it: neither knows of segments. A position in the log that does not
+//! depend on segments is a [`position`].
+//!
 //! Beside all that, [`follower`] lets another process write the checkpoints, and [`backup`] copies a directory that may be written to meanwhile.
 //!
 //! Invariants:
@@ -40,7 +43,10 @@ pub(crate) mod groups_in_flight;
 pub(crate) mod log_holds;
 mod log_place;
 mod log_reader;
+pub(crate) mod log_store;
 mod manifest;
+#[cfg(test)]
+pub(crate) mod memory_log;
 pub(crate) mod position;
 mod prepare;
 pub(crate) mod progress;

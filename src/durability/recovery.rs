@@ -20,6 +20,8 @@ use parking_lot::Mutex;
 use crate::base::atomics::{AtomicUsize, Ordering};
 use crate::base::disk::Disk;
 use crate::durability::checkpoint::{self, Checkpoints, Crew, Manifest};
+#[cfg(test)]
+use crate::durability::log_store::LogSource;
 use crate::durability::position::LogPosition;
 use crate::durability::replay::replay;
 use crate::durability::segment::LogFiles;
@@ -223,6 +225,20 @@ fn of_table(table: &TableCore, error: Error) -> Error {
         Error::Inconsistent { .. } => error,
         other => Error::Inconsistent { detail: format!("{}: {other}", table.definition().name()) },
     }
+}
+
+/// Recovers the database of a log that is in no directory and has no checkpoints.
+#[cfg(test)]
+pub(crate) fn recover_from(
+    source: &mut dyn LogSource,
+    store: Store,
+    (crew, watch): (Crew<'_>, &Watch),
+) -> Result<(Store, Recovery)> {
+    let mut recovery = Recovery::default();
+    replay(&store, source, 0, Overlap::default(), (crew, watch), &mut recovery)?;
+    store.settle_schema(&pin())?;
+    derive_all_indexes(&store, (crew, watch))?;
+    Ok((store, recovery))
 }
 
 /// Takes absent records out of all tables, and fills their secondary indexes, several tables at once.

@@ -16,7 +16,8 @@ use crossbeam_epoch::pin;
 use parking_lot::{Condvar, Mutex};
 
 use crate::durability::checkpoint::Crew;
-use crate::durability::log_reader::{LogReader, Position};
+use crate::durability::log_reader::Position;
+use crate::durability::log_store::LogSource;
 use crate::durability::recovery::Recovery;
 use crate::durability::watch::{RecoveryStep, Watch};
 use crate::error::{Error, Result};
@@ -40,7 +41,7 @@ type Batch = Vec<(Position, Scattered)>;
 /// The log is damaged, or is not this database's: with file and offset.
 pub(crate) fn replay(
     store: &Store,
-    log: &mut LogReader,
+    log: &mut dyn LogSource,
     first_epoch: u64,
     overlap: Overlap,
     (crew, watch): (Crew<'_>, &Watch),
@@ -68,7 +69,9 @@ pub(crate) fn replay(
         return Err(place.map_or(error.clone(), |place| log.blame(place, error)));
     }
     let all = shares.into_iter().map(Mutex::into_inner).chain([tools]);
-    all.into_iter().try_for_each(|mut tools| tools.begin_epoch(None)).map_err(|error| log.blame_last(error))
+    all.into_iter()
+        .try_for_each(|mut tools| tools.begin_epoch(None))
+        .map_err(|error| log.blame(log.last_place(), error))
 }
 
 /// State shared by the replaying threads.
@@ -84,7 +87,7 @@ struct Replay<'r> {
 
 /// The source of groups: the log, and the state of its reading.
 struct Source<'r> {
-    log: &'r mut LogReader,
+    log: &'r mut dyn LogSource,
     watch: &'r Watch,
     first_epoch: u64,
     tools: Tools,

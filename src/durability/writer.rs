@@ -110,7 +110,7 @@ impl LogWriter {
             last_epoch: log.highest_epoch_seen,
             term: log.highest_term_seen.saturating_add(1),
             lane: 0,
-            in_flight: Arc::default(),
+            in_flight: Arc::new(GroupsInFlight::new(GROUPS_IN_FLIGHT_MAX)),
             buffer,
         };
         Ok((writer, segments))

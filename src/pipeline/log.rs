@@ -26,12 +26,13 @@ use parking_lot::{Mutex, MutexGuard};
 use self::close_epoch::{change_within_epoch, close_epoch};
 use crate::base::atomics::{AtomicBool, Ordering};
 use crate::diagnostics::work_time::WorkTime;
-use crate::durability::groups_in_flight::Unsynced;
-use crate::durability::{LogWriter, group_bytes_max};
+use crate::durability::group_bytes_max;
+use crate::durability::log_store::{Append, LogStore};
 use crate::error::Error;
 use crate::pipeline::checkpoint::Checkpointer;
 use crate::pipeline::engine::Engine;
 use crate::pipeline::statistics::Stage;
+use crate::pipeline::threads::Log;
 use crate::storage::redo::RedoPart;
 use crate::storage::worker_context::WorkerContext;
 
@@ -55,7 +56,9 @@ pub(crate) struct LogStage {
     /// The state of group writing, locked by the one thread that closes and writes a group, which is synced without the
     /// lock.
     groups: Mutex<Groups>,
-    /// `None` if nothing is logged.
+    /// Groups are written; else nothing is logged.
+    is_logged: bool,
+    /// `None` if nothing is logged, or not on a disk.
     preparation: Option<Arc<Preparation>>,
     /// Longest time for a group to grow where no thread waits for it.
     group_time: Option<Duration>,
@@ -65,7 +68,7 @@ pub(crate) struct LogStage {
 
 /// The means to write groups.
 struct Groups {
-    writer: Option<LogWriter>,
+    writer: Option<Box<dyn LogStore>>,
     /// Redo of the present group that worker contexts' slices were merged into.
     merged: Vec<u8>,
 }
@@ -73,7 +76,7 @@ struct Groups {
 /// An epoch whose group was written.
 struct Written {
     /// `None` if nothing was appended in the epoch, and nothing has to be synced.
-    unsynced: Option<Unsynced>,
+    unsynced: Option<Box<dyn Append>>,
     /// The epoch through which everything is durable then, if no earlier group is in flight.
     durable: Option<u64>,
     /// The log space that the epoch's transactions have reserved.
@@ -93,19 +96,31 @@ enum Work {
 impl LogStage {
     pub(crate) fn new(
         engine: Arc<Engine>,
-        log: Option<(LogWriter, Arc<Preparation>)>,
+        log: Option<Log>,
         group_time: Option<Duration>,
         stop: Arc<AtomicBool>,
         checkpointer: Option<Arc<Checkpointer>>,
     ) -> LogStage {
+        let is_logged = log.is_some();
         let (writer, preparation) = log.unzip();
+        let preparation = preparation.flatten();
         let groups = Mutex::new(Groups { writer, merged: Vec::new() });
-        LogStage { engine, groups, preparation, group_time, stop, checkpointer }
+        LogStage { engine, groups, is_logged, preparation, group_time, stop, checkpointer }
     }
 
     /// Returns true if a second thread is of use: where a group closes as soon as it can, and groups are written.
     pub(crate) fn has_second(&self) -> bool {
-        self.preparation.is_some() && self.group_time.is_none()
+        self.is_logged && self.group_time.is_none()
+    }
+
+    /// Returns true if groups are written.
+    pub(crate) fn is_logged(&self) -> bool {
+        self.is_logged
+    }
+
+    /// Returns true if there is room for any group that can be under way.
+    fn has_room(&self) -> bool {
+        self.preparation.as_ref().is_none_or(|preparation| preparation.has_room())
     }
 
     /// The life of the log thread: until it is stopped, and nothing is left to write.
@@ -134,8 +149,7 @@ impl LogStage {
     /// next. Where the disk is full it leaves everything to the first one, which waits for room.
     pub(crate) fn run_second(&self) {
         let syncs = self.engine.running_syncs();
-        let has_room = || self.preparation.as_ref().is_some_and(|preparation| preparation.has_room());
-        let is_wanted = || syncs.load(Ordering::SeqCst) == 1 && has_room() && self.something_appended();
+        let is_wanted = || syncs.load(Ordering::SeqCst) == 1 && self.has_room() && self.something_appended();
         while !self.stop.load(Ordering::SeqCst) {
             let event_count = self.engine.second_log_event_count();
             event_count.sleep(IDLE, || self.stop.load(Ordering::SeqCst) || is_wanted());
@@ -177,7 +191,7 @@ impl LogStage {
                 if self.has_second() && self.something_appended() {
                     engine.second_log_event_count().notify();
                 }
-                let synced = unsynced.sync();
+                let synced = unsynced.finish();
                 engine.running_syncs().fetch_sub(1, Ordering::SeqCst);
                 match synced {
                     Ok(durable) => durable,
@@ -208,7 +222,7 @@ impl LogStage {
     fn try_write_and_release(&self, work: Work) -> bool {
         let has_room = |groups: &MutexGuard<'_, Groups>| {
             let may_write = groups.writer.as_ref().is_none_or(|writer| writer.in_flight().has_room());
-            may_write && self.preparation.as_ref().is_none_or(|preparation| preparation.has_room())
+            may_write && self.has_room()
         };
         let Some(groups) = self.groups.try_lock().filter(has_room) else { return false };
         self.write_sync_and_release(groups, work);
@@ -235,8 +249,8 @@ impl LogStage {
             return Work::CloseAny;
         }
         let Some(group_time) = self.group_time else {
-            let idle = if self.preparation.is_some() { Duration::from_millis(100) } else { TICK };
-            event_count.sleep(idle, || early() || self.preparation.is_some() && self.something_appended());
+            let idle = if self.is_logged { Duration::from_millis(100) } else { TICK };
+            event_count.sleep(idle, || early() || self.is_logged && self.something_appended());
             return Work::CloseAny;
         };
         // Not because room is low: the end of an epoch without redo gives none back.
@@ -298,7 +312,7 @@ impl LogStage {
         }
         let worker_contexts = engine.store().worker_contexts();
         let epoch = self.close_epoch_of(&work)?;
-        let (Some(writer), Some(preparation)) = (&mut groups.writer, &self.preparation) else {
+        let Some(writer) = &mut groups.writer else {
             return Some(Written { unsynced: None, durable: Some(epoch), reserved: 0 });
         };
         let mut buffers: Vec<_> = worker_contexts
@@ -321,11 +335,16 @@ impl LogStage {
             let merged = (!groups.merged.is_empty()).then_some(RedoPart::Bytes(&groups.merged));
             let parts: Vec<RedoPart<'_>> =
                 buffers.iter().flat_map(|buffer| buffer.parts()).chain(merged).collect();
-            let room = preparation.ensure_room(&engine, group_bytes_max(bytes as u64), &self.stop);
-            let mut waits = |error: &Error| preparation.wait_for_disk(&engine, error, &self.stop);
-            match room.and_then(|()| writer.write_group(epoch, &parts, &mut waits)) {
+            let preparation = self.preparation.as_ref();
+            let room = preparation.map_or(Ok(()), |preparation| {
+                preparation.ensure_room(&engine, group_bytes_max(bytes as u64), &self.stop)
+            });
+            let mut waits = |error: &Error| {
+                preparation.is_some_and(|preparation| preparation.wait_for_disk(&engine, error, &self.stop))
+            };
+            match room.and_then(|()| writer.append(epoch, &parts, &mut waits)) {
                 Ok(written) => {
-                    preparation.disk_is_well(&engine);
+                    preparation.inspect(|preparation| preparation.disk_is_well(&engine));
                     engine.clocks().add_group(transactions, bytes as u64, written.flushes());
                     unsynced = Some(written);
                 }

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use crate::base::atomics::{AtomicBool, Ordering};
 use crate::diagnostics::time_samples::Sampler;
-use crate::durability::LogWriter;
+use crate::durability::log_store::LogStore;
 use crate::error::{Error, Result};
 use crate::pipeline::checkpoint::Checkpointer;
 use crate::pipeline::engine::Engine;
@@ -22,8 +22,8 @@ use crate::pipeline::maintenance::Maintenance;
 use crate::pipeline::partition::executor;
 use crate::pipeline::{output, phase_coordinator, reclaimer, worker_thread};
 
-/// A log, and what keeps its segments ready.
-pub(crate) type Log = (LogWriter, Arc<Preparation>);
+/// A log, and what keeps its segments ready if they are on a disk.
+pub(crate) type Log = (Box<dyn LogStore>, Option<Arc<Preparation>>);
 
 /// The running threads.
 pub(crate) struct Threads {
@@ -80,7 +80,7 @@ impl Starting<'_> {
     /// any case.
     fn all(&mut self, threads: &Threads, stage: LogStage) -> Result<()> {
         let (engine, stage) = (self.plan.engine, Arc::new(stage));
-        let own_log = self.plan.own_log.filter(|_| threads.preparation.is_some());
+        let own_log = self.plan.own_log.filter(|_| stage.is_logged());
         let own_log = own_log.map(|time| (stage.clone(), time));
         if stage.has_second() && own_log.is_none() {
             let stage = stage.clone();
@@ -212,7 +212,7 @@ impl Threads {
         let threads = Threads {
             running: Mutex::default(),
             stop_log: Arc::new(AtomicBool::new(false)),
-            preparation: log.as_ref().map(|(_, preparation)| preparation.clone()),
+            preparation: log.as_ref().and_then(|(_, preparation)| preparation.clone()),
             checkpointer,
             maintenance: Arc::default(),
             phases: Arc::default(),
