@@ -11,7 +11,7 @@
 //! ([`log_place`](crate::durability)): by its path. Invariants:
 //!
 //! - Of databases with one UUID only that one changes parts in a directory which the mark there names, unless there is
-//! no database of this UUID any more where it says: then that was moved, and the mark follows it. It is checked
+//!   no database of this UUID any more where it says: then that was moved, and the mark follows it. It is checked
 //!   before each checkpoint, and before anything is removed: what was so at the opening may not be any more.
 //! - The mark is durable before the first part is begun. Parts of earlier versions have none, and go to the database
 //!   that claims them first.
