@@ -1,5 +1,6 @@
 //! A database: opening, closing, and the four ways to run transactions in it.
 
+mod archive;
 mod backup;
 mod calls;
 pub(crate) mod catalog_rows;
@@ -37,6 +38,7 @@ use crate::session::Session;
 use crate::storage::table::TableCore;
 use crate::worker::Worker;
 
+pub use archive::{ArchiveSource, ArchiveStatus, DirectoryRebuild};
 pub use contention::{HotRecord, SessionLock};
 pub(crate) use open::Shared;
 pub use partitions::Partition;

@@ -90,11 +90,14 @@ pub use composite::{read_field, wrong_number};
 #[doc(hidden)]
 pub use database::Placing;
 pub use database::{
-    Cancellation, Database, HotRecord, Partition, PhaseReport, SessionLock, SplitOperation, SplitReport,
-    TransactionBuilder, TransactionReport,
+    ArchiveSource, ArchiveStatus, Cancellation, Database, DirectoryRebuild, HotRecord, Partition,
+    PhaseReport, SessionLock, SplitOperation, SplitReport, TransactionBuilder, TransactionReport,
 };
 pub use diagnostics::access_trace::{AccessTrace, TracedAccess, TracedTable, TracedThread};
 pub use diagnostics::time_samples::TimeSamples;
+pub use durability::archive::{
+    ArchivedGroup, CheckpointCopy, FileChunk, LogPiece, PieceExtent, SegmentPosition,
+};
 pub use durability::backup::FilesReport;
 pub use durability::position::LogPosition;
 pub use durability::recovery::Recovery;

@@ -11,6 +11,7 @@ use super::procedures::Procedures;
 use crate::base::atomics::{AtomicBool, Ordering};
 use crate::base::disk::Disk;
 use crate::base::socket::Listener;
+use crate::database::archive::ArchiveStatus;
 use crate::database::backup::no_files;
 use crate::diagnostics::time_samples::Sampler;
 use crate::durability::progress::{Progress, Release};
@@ -60,6 +61,7 @@ pub(crate) struct Shared {
     sessions: Arc<Sessions>,
     sequences: Arc<Sequences>,
     procedures: Procedures,
+    archive_status: Mutex<Option<ArchiveStatus>>,
     closed: AtomicBool,
     /// The outcome of closing, once there is one; locked by the thread that closes.
     closing: Mutex<Option<Result<()>>>,
@@ -206,7 +208,6 @@ impl Shared {
             (options.diagnostics.time_samples > 0)
                 .then(|| Sampler::new(options.diagnostics.time_samples as f64)),
         );
-        let sessions = Arc::new(Sessions::new(engine.hot_rows().rows()));
         let input = way_in(options, &engine, workers, stages);
         let group_time = options.log.group_time(options.durability).filter(|_| log.is_some());
         let plan = ThreadPlan {
@@ -225,14 +226,15 @@ impl Shared {
         let protocol_change = ProtocolChange::new(engine.clone(), input.clone(), threads.phases().clone());
         Ok(Arc::new(Shared {
             protocol_change,
+            sessions: Arc::new(Sessions::new(engine.hot_rows().rows())),
             engine,
             input,
             threads,
             checkpointer,
             recovery,
-            sessions,
             sequences: Arc::default(),
             procedures: Procedures::default(),
+            archive_status: Mutex::default(),
             closed: AtomicBool::new(false),
             closing: Mutex::new(None),
             directory: Mutex::new(directory),
@@ -258,6 +260,10 @@ impl Shared {
 
     pub(crate) fn input(&self) -> &Input {
         &self.input
+    }
+
+    pub(crate) fn archive_status(&self) -> &Mutex<Option<ArchiveStatus>> {
+        &self.archive_status
     }
 
     pub(crate) fn recovery(&self) -> &Recovery {
@@ -420,7 +426,7 @@ fn open_directory(path: &Path, options: &Options) -> Result<Opened> {
     // its name in the system's cache only.
     checkpoints.make_names_durable()?;
     let (writer, segments) = LogWriter::open(repair(end)?, &segment_sizes)?;
-    segments.begin_to_hold(log_holds(&store)?)?;
+    segments.begin_to_hold(log_holds(&store)?, options.log.archive_hold_bytes)?;
     let kept = (recovery.checkpoint > 0).then_some(recovery.checkpoint);
     // Only now: before, what a damaged checkpoint was to replace might still have been needed.
     // What stays does no harm, and the next checkpoint tries again: no reason to refuse the database. It is reported.

@@ -19,6 +19,8 @@ pub(crate) struct BlockReader {
     number: u32,
     offset: u64,
     open: Option<(Segment, Box<dyn File>)>,
+    /// Place of the last block: number and bytes of its segment, and the offset there.
+    block_place: (u32, u64, u64),
     /// The last whole group's epoch; 0 before the first.
     last_epoch: u64,
 }
@@ -26,7 +28,19 @@ pub(crate) struct BlockReader {
 impl BlockReader {
     /// Begins here.
     pub(super) fn new(files: LogFiles, start: GroupStart) -> BlockReader {
-        BlockReader { files, number: start.segment, offset: start.offset, open: None, last_epoch: 0 }
+        BlockReader {
+            files,
+            number: start.segment,
+            offset: start.offset,
+            open: None,
+            block_place: (0, 0, 0),
+            last_epoch: 0,
+        }
+    }
+
+    /// Place of the last block that was given out: number and bytes of its segment, and the offset there.
+    pub(crate) fn block_place(&self) -> (u32, u64, u64) {
+        self.block_place
     }
 
     /// The epoch of the last group of which all blocks were given out.
@@ -64,6 +78,7 @@ impl BlockReader {
         if !header.vouches_for(payload, self.files.uuid) {
             return Err(missing());
         }
+        self.block_place = (segment.number, segment.bytes, self.offset);
         self.offset += header.disk_bytes();
         if header.last {
             self.last_epoch = header.epoch;

@@ -1,4 +1,4 @@
-//! The part of the log that is kept for change feeds, although no recovery needs it.
+//! The part of the log that is kept for change feeds and for an archive, although no recovery needs it.
 //!
 //! Invariants: a feed's hold moves forward only when its new position is durable, so that a crash never asks for what was
 //! removed; a feed that needs more than its limit holds nothing any more, until it has moved on.
@@ -7,6 +7,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::Result;
+
+/// The name of the hold for an archive, which no feed can have.
+pub(crate) const ARCHIVE: &str = "\0archive";
 
 /// The part of the log that one feed needs, and its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +40,11 @@ impl LogHolds {
     /// Forgets a feed.
     pub(crate) fn remove(&mut self, feed: &str) {
         self.holds.remove(feed);
+    }
+
+    /// Returns true if a feed holds the log, or has moved since it lost what it needs.
+    pub(crate) fn is_held(&self, feed: &str) -> bool {
+        self.holds.get(feed).is_some_and(|(_, has_failed)| !has_failed)
     }
 
     /// The first segment that recovery or a feed needs, where recovery needs those from `segment` on. `start` gives the

@@ -20,6 +20,7 @@
 //! depend on segments is a [`position`].
 //!
 //! Beside all that, [`follower`] lets another process write the checkpoints, and [`backup`] copies a directory that may be written to meanwhile.
+//! [`archive`] reads the files that an archive copies.
 //!
 //! Invariants:
 //! - A group that was acknowledged is read again whole; of one that was not, all or nothing is read.
@@ -32,6 +33,7 @@
 //!
 //! No thread is started here. `docs/formats.md` has byte pictures of all files.
 
+pub(crate) mod archive;
 pub(crate) mod backup;
 mod block;
 mod block_reader;

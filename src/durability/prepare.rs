@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use parking_lot::Mutex;
 
 use super::block_reader::BlockReader;
-use super::log_holds::{Hold, LogHolds};
+use super::log_holds::{ARCHIVE, Hold, LogHolds};
 use super::segment::{LogFiles, OpenSegment};
 use super::starts::{GroupStart, GroupStarts};
 use super::{PAGE_BYTES, SegmentSizes, Uuid};
@@ -104,6 +104,16 @@ impl Segments {
         self.start_after(hold.epoch).map(|_| holds.put(feed, hold))
     }
 
+    /// Returns true if a feed holds the log back, and has not lost what it needs.
+    pub(crate) fn is_held(&self, feed: &str) -> bool {
+        self.holds.lock().is_held(feed)
+    }
+
+    /// The first place of the log that is there.
+    pub(crate) fn first(&self) -> GroupStart {
+        self.starts.lock().first()
+    }
+
     /// Removes the hold of a feed.
     pub(crate) fn release(&self, feed: &str) {
         self.holds.lock().remove(feed);
@@ -122,13 +132,14 @@ impl Segments {
     }
 
     /// Registers the holds of feeds, once, before anything is written. Segments that neither they nor recovery need are
-    /// removed: a removal may have been interrupted.
+    /// removed: a removal may have been interrupted. An archive holds the whole log that is there, if
+    /// its limit is not 0.
     ///
     /// # Errors
     /// A segment cannot be removed.
-    pub(crate) fn begin_to_hold(&self, holds: LogHolds) -> Result<()> {
+    pub(crate) fn begin_to_hold(&self, mut holds: LogHolds, archive_bytes: u64) -> Result<()> {
         let first = self.starts.lock().first().segment;
-        if !holds.is_empty() {
+        if !holds.is_empty() || archive_bytes > 0 {
             // What cannot be read is lost to the feeds that need it, and to nothing else.
             for number in (1..first).rev() {
                 match self.files.first_group(number) {
@@ -137,6 +148,11 @@ impl Segments {
                     Err(_) => break,
                 }
             }
+        }
+        if archive_bytes > 0 {
+            // How far an archive is, it says later: until then it may need all that is there.
+            let epoch = self.starts.lock().first().epoch.saturating_sub(1);
+            holds.put(ARCHIVE, Hold { epoch, limit: archive_bytes });
         }
         *self.holds.lock() = holds;
         self.remove_before(first).map(drop)

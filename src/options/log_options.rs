@@ -19,6 +19,7 @@ pub struct LogOptions {
     pub(crate) buffer_bytes: usize,
     pub(crate) waiter_slots: usize,
     pub(crate) directory: Option<PathBuf>,
+    pub(crate) archive_hold_bytes: u64,
 }
 
 impl Default for LogOptions {
@@ -30,6 +31,7 @@ impl Default for LogOptions {
             buffer_bytes: 16 << 20,
             waiter_slots: 64,
             directory: None,
+            archive_hold_bytes: 0,
         }
     }
 }
@@ -82,6 +84,15 @@ impl LogOptions {
     #[must_use]
     pub fn directory(mut self, path: impl Into<PathBuf>) -> Self {
         self.directory = Some(path.into());
+        self
+    }
+
+    /// Limit of the bytes of the log, not needed by recovery, that are held for an archive that has not copied them yet: see
+    /// [`Database::archive_source`](crate::Database::archive_source). Beyond that they are removed, and what is archived
+    /// begins again with a checkpoint. Default: 0, there is no archive.
+    #[must_use]
+    pub fn archive_hold_bytes(mut self, bytes: u64) -> Self {
+        self.archive_hold_bytes = bytes;
         self
     }
 

@@ -163,6 +163,11 @@ impl Checkpointer {
         &self.segments
     }
 
+    /// The checkpoints that are there.
+    pub(crate) fn checkpoints(&self) -> &Checkpoints {
+        &self.checkpoints
+    }
+
     /// Number of threads that write a checkpoint.
     pub(crate) fn threads(&self) -> usize {
         self.settings.threads

@@ -18,6 +18,7 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
     ("Cargo.toml", &["heddledb-derive"]),
     ("crates/derive/Cargo.toml", &[]),
     ("crates/transfer/Cargo.toml", &["heddledb"]),
+    ("crates/archive/Cargo.toml", &["heddledb"]),
     ("crates/workloads/Cargo.toml", &["heddledb"]),
     ("crates/models/Cargo.toml", &["heddle-model-doors"]),
     ("crates/models/doors/Cargo.toml", &[]),
@@ -26,7 +27,14 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
     ("crates/python/Cargo.toml", &["heddledb", "heddle-sql"]),
     (
         "crates/cli/Cargo.toml",
-        &["heddledb", "heddledb-transfer", "heddle-workloads", "heddle-sql", "heddle-server"],
+        &[
+            "heddledb",
+            "heddledb-archive",
+            "heddledb-transfer",
+            "heddle-workloads",
+            "heddle-sql",
+            "heddle-server",
+        ],
     ),
 ];
 

@@ -6,6 +6,7 @@
 // Both panic where standard output or standard error cannot be written: see `output`.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+mod archive;
 mod backup;
 mod bar;
 mod bench;
@@ -54,7 +55,8 @@ Examples:
   heddle serve flights.heddle               serve PostgreSQL clients
   heddle backup flights.heddle copy.heddle  copy a database, while it runs
   heddle follow flights.heddle              write its checkpoints, while it runs
-  heddle restore copy.heddle other.heddle   verify a copy, and make a database of it";
+  heddle restore copy.heddle other.heddle   verify a copy, and make a database of it
+  heddle archive list archive/              what was archived by heddle serve --archive";
 
 #[expect(clippy::large_enum_variant, reason = "made once per process")]
 #[derive(Subcommand)]
@@ -67,7 +69,9 @@ enum Command {
     Check(check::Arguments),
     /// Copy a database, while it runs
     Backup(backup::BackupArguments),
-    /// Verify a backup, and make a database of it
+    /// List, verify and prune an archive
+    Archive(archive::Arguments),
+    /// Make a database of a backup, which is verified, or of an archive
     Restore(backup::RestoreArguments),
     /// Write the checkpoints of a database that another process has open
     Follow(follow::Arguments),
@@ -96,6 +100,7 @@ fn main() -> ExitCode {
         Command::Figures(arguments) => figures::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Backup(arguments) => backup::back_up(&arguments),
+        Command::Archive(arguments) => archive::run(&arguments),
         Command::Restore(arguments) => backup::restore(&arguments),
         Command::Follow(arguments) => follow::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),

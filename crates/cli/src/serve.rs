@@ -22,7 +22,7 @@ use signal_hook::iterator::Signals;
 use self::logging::Log;
 use self::notify::notify;
 use crate::failure::{Failure, Result};
-use crate::{check, output, recovering};
+use crate::{archive, check, output, recovering};
 
 /// Serve a database to PostgreSQL clients.
 #[derive(Args)]
@@ -40,6 +40,9 @@ pub struct Arguments {
     /// Address and port for metrics, health and the live page by HTTP [default: none]
     #[arg(long, value_name = "ADDRESS:PORT")]
     http: Option<SocketAddr>,
+    /// Archive the log and checkpoints there, beside execution: a URL, or a directory [default: none]
+    #[arg(long, value_name = "URL")]
+    archive: Option<String>,
     /// A settings file (TOML)
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
@@ -63,6 +66,7 @@ Examples:
   heddle serve shop.heddle --port 0 --protocol phased
   heddle serve shop.heddle --settings heddle.toml --set max_connections=200
   heddle serve shop.heddle --settings heddle.toml --print-settings
+  heddle serve shop.heddle --archive s3://backup/shop       then: heddle restore --from s3://backup/shop other.heddle
   heddle user add shop.heddle ada --superuser               from then on, clients need a password";
 
 /// Runs the server until SIGTERM or SIGINT.
@@ -84,12 +88,15 @@ pub fn run(arguments: &Arguments) -> Result {
     let _ = rustix::thread::disable_transparent_huge_pages(true);
     allow_all_descriptors();
     let options = options(&settings)?;
+    let archive = archive::of(&settings)?;
+    let kept = settings.clone();
     let server = Server::listen(settings).map_err(failure)?;
     let is_new = !directory.join("MANIFEST").exists();
     let db = open(directory, options)?;
     if is_new {
         output::report(format_args!("created the database {}", directory.display()));
     }
+    let uploader = archive.map(|objects| archive::start(objects, &kept, &db, directory)).transpose()?;
     server.serve(&db).map_err(failure)?;
     if server.trusts_everybody() {
         output::report(
@@ -109,6 +116,9 @@ pub fn run(arguments: &Arguments) -> Result {
     notify("STOPPING=1");
     output::report(format_args!("ending: signal {signal}"));
     server.shut_down();
+    if let Some(uploader) = uploader {
+        uploader.stop();
+    }
     Ok(db.close()?)
 }
 
@@ -153,6 +163,10 @@ fn options(settings: &Settings) -> Result<Options> {
         .durability(durability)
         .memory(|memory| memory.count_long_values(true))
         .diagnostics(|diagnostics| diagnostics.access_trace(settings.http.is_some()));
+    let options = match settings.archive {
+        Some(_) => options.log(|log| log.archive_hold_bytes(settings.archive_hold_bytes)),
+        None => options,
+    };
     let options = match settings.max_row_bytes {
         0 => options,
         bytes => options.memory(|memory| memory.limit(bytes)),
@@ -178,7 +192,8 @@ fn settings(arguments: &Arguments) -> Result<Settings> {
     let http = arguments.http.map(|address| ("http", address.to_string()));
     let protocol = arguments.protocol.map(|protocol| ("protocol", protocol.to_string()));
     let durability = arguments.durability.map(|durability| ("durability", durability.to_string()));
-    for (key, value) in [listen, http, protocol, durability].into_iter().flatten() {
+    let archive = arguments.archive.clone().map(|url| ("archive", url));
+    for (key, value) in [listen, http, protocol, durability, archive].into_iter().flatten() {
         flags.push_str(&format!("\n{key} = {}", toml::Value::String(value)));
     }
     let flags = flags.parse().map_err(|error| usage(format!("--set: {error}")))?;

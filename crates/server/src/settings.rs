@@ -93,6 +93,20 @@ pub struct Settings {
     pub log_level: LogLevel,
     /// Statements that take at least this long are logged, in milliseconds; none if not set.
     pub log_min_duration_ms: Option<u64>,
+    /// Archive of the log and checkpoints: a URL (`s3://`, `gs://`, `az://`, `file://`) or a directory; nowhere if not set.
+    pub archive: Option<String>,
+    /// A file with the credentials for it, lines of `NAME=VALUE`; without one, they are in the environment.
+    pub archive_credentials: Option<PathBuf>,
+    /// The longest time until a commit is archived, in seconds.
+    pub archive_interval_s: u64,
+    /// The least time between two checkpoints that are archived, in seconds.
+    pub archive_checkpoint_s: u64,
+    /// Limit of the log that is held because it is not archived, in bytes.
+    pub archive_hold_bytes: u64,
+    /// Number of checkpoints that the archive keeps; 0: all, unless `archive_keep_days` says otherwise.
+    pub archive_keep_checkpoints: u32,
+    /// Age to which the archive can be restored, in days; 0: to its beginning, unless `archive_keep_checkpoints` says otherwise.
+    pub archive_keep_days: u32,
     /// Rules for logins: user, address and authentication method; the first rule that fits decides.
     #[serde(rename = "host")]
     pub hosts: Vec<HostRule>,
@@ -153,6 +167,13 @@ impl Default for Settings {
             log_format: LogFormat::default(),
             log_level: LogLevel::default(),
             log_min_duration_ms: None,
+            archive: None,
+            archive_credentials: None,
+            archive_interval_s: 10,
+            archive_checkpoint_s: 3_600,
+            archive_hold_bytes: 1 << 30,
+            archive_keep_checkpoints: 0,
+            archive_keep_days: 0,
             hosts: Vec::new(),
         }
     }
@@ -216,6 +237,7 @@ impl Settings {
             ("http", self.http != newer.http),
             ("http_token_file", self.http_token_file != newer.http_token_file),
             ("log_format", self.log_format != newer.log_format),
+            ("archive", self.archive_keys() != newer.archive_keys()),
         ];
         differs.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
     }
@@ -230,6 +252,25 @@ impl Settings {
         self.http = running.http;
         self.http_token_file.clone_from(&running.http_token_file);
         self.log_format = running.log_format;
+        self.archive.clone_from(&running.archive);
+        self.archive_credentials.clone_from(&running.archive_credentials);
+        self.archive_interval_s = running.archive_interval_s;
+        self.archive_checkpoint_s = running.archive_checkpoint_s;
+        self.archive_hold_bytes = running.archive_hold_bytes;
+        self.archive_keep_checkpoints = running.archive_keep_checkpoints;
+        self.archive_keep_days = running.archive_keep_days;
+    }
+
+    /// The values of all keys that begin with `archive`.
+    fn archive_keys(&self) -> (&Option<String>, &Option<PathBuf>, [u64; 5]) {
+        let numbers = [
+            self.archive_interval_s,
+            self.archive_checkpoint_s,
+            self.archive_hold_bytes,
+            self.archive_keep_checkpoints.into(),
+            self.archive_keep_days.into(),
+        ];
+        (&self.archive, &self.archive_credentials, numbers)
     }
 
     /// The protocol and the durability as the engine's values.
@@ -253,6 +294,9 @@ impl Settings {
         }
         self.validate_session_defaults()?;
         self.validate_http()?;
+        if self.archive_interval_s == 0 || self.archive_hold_bytes == 0 {
+            return refuse("archive_interval_s and archive_hold_bytes must be at least 1");
+        }
         if self.tls_certificate.is_some() != self.tls_key.is_some() {
             return refuse("tls_certificate and tls_key belong together: give both or neither");
         }
@@ -290,6 +334,9 @@ impl Settings {
         }
         let most = i32::MAX as u64;
         let limited = [
+            ("archive_interval_s", self.archive_interval_s, 86_400),
+            ("archive_checkpoint_s", self.archive_checkpoint_s, 31_622_400),
+            ("archive_hold_bytes", self.archive_hold_bytes, i64::MAX as u64),
             ("work_mem_bytes", self.work_mem_bytes, most << 10),
             ("client_write_timeout_s", self.client_write_timeout_s, most / 1_000),
             ("drain_s", self.drain_s, most / 1_000),

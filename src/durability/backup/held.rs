@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use crate::base::disk::{Disk, File, LockGuard};
 
 /// See the [module](self).
-pub(super) struct HeldFiles {
+pub(crate) struct HeldFiles {
     disk: Arc<dyn Disk>,
     files: Mutex<BTreeMap<PathBuf, Arc<dyn File>>>,
     lists: Mutex<BTreeMap<PathBuf, Vec<OsString>>>,
@@ -22,7 +22,7 @@ pub(super) struct HeldFiles {
 struct Held(Arc<dyn File>);
 
 impl HeldFiles {
-    pub(super) fn new(disk: Arc<dyn Disk>) -> HeldFiles {
+    pub(crate) fn new(disk: Arc<dyn Disk>) -> HeldFiles {
         HeldFiles { disk, files: Mutex::default(), lists: Mutex::default() }
     }
 }

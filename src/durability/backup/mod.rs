@@ -14,9 +14,9 @@
 //!   again: a group says which blocks were durable when it was written ([`LogReader::open_beside_a_writer`]).
 //! - The copy has no manifest until all else in it is durable: an interrupted backup is no database.
 
-mod held;
+pub(super) mod held;
 mod source;
-mod target;
+pub(super) mod target;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use super::source::{Piece, Source};
 use super::{FilesReport, Progress};
-use crate::base::disk::{Disk, LockGuard};
-use crate::durability::PAGE_BYTES;
+use crate::base::disk::{Disk, File, LockGuard};
 use crate::durability::directory::{
     LOCK, MANIFEST, NEW_MANIFEST, checkpoints_of, ensure_directory, lock_to_write, log_of, not_a_database,
     write_manifest,
 };
 use crate::durability::failure::{reading, writing};
 use crate::durability::segment::{encode_header, file_name};
+use crate::durability::{PAGE_BYTES, Uuid};
 use crate::{Error, Result};
 
 /// The size of the pieces in which files are copied.
@@ -21,7 +21,7 @@ const PIECE_BYTES: u64 = 1 << 20;
 const SYNC_BYTES: u64 = 4 << 20;
 
 /// A directory that is being filled.
-pub(super) struct Target {
+pub(crate) struct Target {
     disk: Arc<dyn Disk>,
     path: PathBuf,
     /// Files and directories that were made: removed if the backup fails.
@@ -33,7 +33,7 @@ pub(super) struct Target {
 
 impl Target {
     /// Makes the directory, or checks that it is empty but for the rest of an interrupted attempt.
-    pub(super) fn prepare(disk: Arc<dyn Disk>, path: &Path) -> Result<Target> {
+    pub(crate) fn prepare(disk: Arc<dyn Disk>, path: &Path) -> Result<Target> {
         if disk.exists(path).map_err(reading(path))? {
             must_be_empty(&*disk, path)?;
         }
@@ -57,14 +57,41 @@ impl Target {
         }
         self.disk.sync_dir(&log).map_err(writing(&log))?;
         self.copy_checkpoint(source, progress)?;
-        self.disk.sync_dir(&self.path).map_err(writing(&self.path))?;
-        self.made.extend([NEW_MANIFEST, MANIFEST].map(|name| self.path.join(name)));
-        write_manifest(&*self.disk, &self.path, source.uuid, None)?;
-        self.disk.sync_dir(&self.path).map_err(writing(&self.path))?;
+        self.make_a_database(source.uuid)?;
         self.report.files += 1;
         self.report.epoch = source.epoch();
         self.report.checkpoint = source.manifest.as_ref().map_or(0, |manifest| manifest.number);
         Ok(self.report.clone())
+    }
+
+    /// Writes the manifest; all else in the directory is durable, but for the names of folders.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) fn make_a_database(&mut self, uuid: Uuid) -> Result<()> {
+        self.disk.sync_dir(&self.path).map_err(writing(&self.path))?;
+        self.made.extend([NEW_MANIFEST, MANIFEST].map(|name| self.path.join(name)));
+        write_manifest(&*self.disk, &self.path, uuid, None)?;
+        self.disk.sync_dir(&self.path).map_err(writing(&self.path))
+    }
+
+    /// Makes a file, which is removed if nothing comes of the directory.
+    ///
+    /// # Errors
+    /// It cannot be made, or is there.
+    pub(crate) fn create(&mut self, path: PathBuf) -> Result<Box<dyn File>> {
+        self.made.push(path.clone());
+        self.disk.create_new(&path).map_err(writing(&path))
+    }
+
+    /// The disk that the directory is on.
+    pub(crate) fn disk(&self) -> &Arc<dyn Disk> {
+        &self.disk
+    }
+
+    /// The path of the directory.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     fn copy_segment(
@@ -123,7 +150,7 @@ impl Target {
     }
 
     /// Removes all files that were made, the manifest first and the lock last. Whatever cannot be removed is no database.
-    pub(super) fn abandon(&self) {
+    pub(crate) fn abandon(&self) {
         for path in self.made.iter().rev().chain([&self.path.join(LOCK)]) {
             if self.disk.exists(path).map_err(reading(path)) == Ok(true) {
                 let _ = self.disk.remove(path);

@@ -47,6 +47,16 @@ impl Checkpoints {
         &*self.disk
     }
 
+    /// The shared handle of that disk.
+    pub(crate) fn shared_disk(&self) -> Arc<dyn Disk> {
+        self.disk.clone()
+    }
+
+    /// These checkpoints, reached through another view of their disk.
+    pub(crate) fn on(&self, disk: Arc<dyn Disk>) -> Checkpoints {
+        Checkpoints { disk, ..self.clone() }
+    }
+
     /// The UUID of their database.
     pub(crate) fn uuid(&self) -> Uuid {
         self.uuid
@@ -148,7 +158,7 @@ impl Checkpoints {
     }
 
     /// Makes the checkpoints' directory, durably.
-    pub(super) fn make_home(&self) -> Result<()> {
+    pub(crate) fn make_home(&self) -> Result<()> {
         ensure_directory(&*self.disk, &self.home)
     }
 

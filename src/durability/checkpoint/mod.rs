@@ -35,6 +35,7 @@ mod tests;
 
 pub(crate) use checkpoint_loader::{Crew, load};
 pub(crate) use checkpoint_writer::{Content, NewCheckpoint};
+pub(crate) use duplicate::PartCopy;
 pub(crate) use encoding::Fields;
 pub(crate) use files::Checkpoints;
 pub(crate) use manifest::{Manifest, Written};

@@ -7,6 +7,7 @@ mod common;
 #[path = "../../../../tests/support/skips.rs"]
 mod skips;
 
+mod archive;
 mod backup;
 mod bench;
 mod directory;

@@ -103,6 +103,7 @@ impl Metrics<'_> {
             "whether commits are refused: the log has failed, or disk or memory is full",
             refuses,
         );
+        self.archive(sql);
         sql.statistics().iter().filter(|it| !is_in_histogram(it)).for_each(|it| self.statistic(it));
         self.histogram("heddle_statement_seconds", &sql.latency());
         self.head("heddle_errors_total", "counter", "statements that have failed, by SQLSTATE");
@@ -114,6 +115,36 @@ impl Metrics<'_> {
         self.head("heddle_sessions_by_state", "gauge", "sessions by what they do");
         for (state, count) in states {
             self.line("heddle_sessions_by_state", &[("state", state)], count);
+        }
+    }
+
+    /// Progress and failures of the archiver, if there is one.
+    fn archive(&mut self, sql: &Sql) {
+        let Some(status) = sql.database().archive_status() else { return };
+        let reached = status.last_upload.map_or(0.0, host::seconds);
+        let gauges: [(&str, &str, f64); 4] = [
+            (
+                "alarm",
+                "whether the archive cannot be reached, and the log is beyond archive_hold_bytes",
+                status.alarm.into(),
+            ),
+            ("failing", "whether the last attempt to archive has failed", status.failure.is_some().into()),
+            (
+                "bytes_behind",
+                "bytes of whole segments of the log that are not archived",
+                status.bytes_behind as f64,
+            ),
+            ("last_upload_seconds", "when the archive was reached last, in seconds since 1970", reached),
+        ];
+        for (name, help, value) in gauges {
+            self.one(&format!("heddle_archive_{name}"), "gauge", help, value);
+        }
+        for (name, help, value) in [
+            ("objects", "objects that were created in the archive", status.objects),
+            ("bytes", "bytes of these objects", status.bytes),
+            ("failures", "attempts to archive that have failed", status.failures),
+        ] {
+            self.one(&format!("heddle_archive_{name}_total"), "counter", help, value);
         }
     }
 

@@ -1,5 +1,5 @@
 //! The engine's reports about itself: `heddle_stats`, `heddle_hot_records`, `heddle_splits`, `heddle_schedule`,
-//! `heddle_partitions`, `heddle_checkpoints`, and `pg_stat_statements`.
+//! `heddle_partitions`, `heddle_checkpoints`, `heddle_archive`, and `pg_stat_statements`.
 //!
 //! # Invariants
 //! Keys of rows and other users' statements are NULL for users that may not see them
@@ -108,6 +108,25 @@ pub(super) fn checkpoints(system: &SystemCatalog<'_>, out: &mut Output) {
         last_bytes = last.map(|last| last.bytes as i64),
         last_seconds = last.map(|last| last.time.as_secs_f64()),
         failure = status.failure.map(|failure| failure.to_string()),
+    );
+}
+
+pub(super) fn archive(system: &SystemCatalog<'_>, out: &mut Output) {
+    let Some(status) = system.session.shared().database.archive_status() else { return };
+    let reached = status.last_upload.and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
+    row!(
+        out,
+        timeline = i64::from(status.timeline),
+        archived_epoch = status.archived_epoch as i64,
+        durable_epoch = status.durable_epoch as i64,
+        bytes_behind = status.bytes_behind as i64,
+        checkpoint = i64::from(status.checkpoint),
+        objects = status.objects as i64,
+        bytes = status.bytes as i64,
+        failures = status.failures as i64,
+        failure = status.failure,
+        alarm = status.alarm,
+        last_upload_seconds = reached.map(|reached| reached.as_secs_f64()),
     );
 }
 

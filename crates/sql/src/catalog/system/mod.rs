@@ -122,6 +122,7 @@ type Fill = fn(&SystemCatalog<'_>, &mut Output);
 
 /// The relations that have rows.
 const FILLED: &[(&str, Fill)] = &[
+    ("heddle_archive", engine::archive),
     ("heddle_checkpoints", engine::checkpoints),
     ("heddle_hot_records", engine::hot_records),
     ("heddle_partitions", engine::partitions),
