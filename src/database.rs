@@ -5,6 +5,7 @@ mod backup;
 mod calls;
 pub(crate) mod catalog_rows;
 mod checkpoint;
+mod choices;
 mod closures;
 mod contention;
 mod follower;

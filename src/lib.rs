@@ -116,6 +116,7 @@ pub use pipeline::call::{Output, Submitted};
 pub use pipeline::checkpoint::{CheckpointReport, CheckpointStatus};
 pub use pipeline::follower::{FollowerReport, FollowerStatus};
 pub use pipeline::partition::plan::Plan;
+pub use pipeline::protocol_change::Choice;
 pub use pipeline::retry::Retry;
 pub use pipeline::statistics::Statistics;
 pub use procedure::{

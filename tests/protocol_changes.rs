@@ -13,7 +13,10 @@ use changer::Changer;
 use concurrent::{
     Gate, accounts, balance, deposit, in_memory, on_disk, open, small, total, transfer, watched,
 };
-use heddledb::{Database, Error, Options, PhasedOptions, ProtocolKind, Range, SerialOptions, args, key, row};
+use heddledb::{
+    Database, Error, Options, PhasedOptions, ProtocolKind, Range, SerialOptions, SplitOperation, args, key,
+    row,
+};
 
 /// The protocols that can take each other's place.
 fn changeable() -> Vec<ProtocolKind> {
@@ -239,4 +242,42 @@ fn a_change_that_cannot_be_made_is_refused_and_changes_nothing() {
     assert_eq!(other.set_protocol(ProtocolKind::Locking), Err(Error::Closed));
     let db = in_memory(Options::default().protocol(ProtocolKind::Partitioned));
     refused(&db, ProtocolKind::Serial);
+}
+
+#[test]
+fn choices_say_what_was_chosen_when_and_why() {
+    watched(|| {
+        let db = in_memory(Options::default().protocol(ProtocolKind::Auto));
+        let table = accounts(&db, 1);
+        db.split(&table, key![0], "balance", SplitOperation::ADD).expect("a label");
+        let splits = || db.choices().into_iter().filter(|choice| choice.key.is_some()).collect::<Vec<_>>();
+        while splits().is_empty() {
+            db.run(|tx| tx.add(&table, key![0], "balance", 1)).expect("an addition");
+        }
+        let split = &splits()[0];
+        assert_eq!((&*split.what, split.key.is_some()), ("account.balance", true));
+        assert_eq!((&*split.from, &*split.to, &*split.why), ("joined", "split for add", "it was labelled"));
+        db.unsplit(&table, key![0], "balance").expect("no label");
+        while splits().len() < 2 {
+            db.run(|tx| tx.add(&table, key![0], "balance", 1)).expect("an addition");
+        }
+        let joined = &splits()[1];
+        assert_eq!(
+            (&*joined.from, &*joined.to, &*joined.why),
+            ("split for add", "joined", "its label was removed")
+        );
+        for kind in [ProtocolKind::Serial, ProtocolKind::Serial, ProtocolKind::Auto] {
+            db.set_protocol(kind).expect("a change");
+        }
+        let choices = db.choices();
+        assert!(choices.is_sorted_by_key(|choice| choice.at), "{choices:?}");
+        let protocols: Vec<_> = choices.iter().filter(|choice| choice.what == "protocol").collect();
+        let steps: Vec<_> = protocols.iter().map(|choice| (&*choice.from, &*choice.to)).collect();
+        assert_eq!(
+            steps,
+            [("none", "auto"), ("auto", "serial"), ("serial", "auto")],
+            "what does not change is no choice"
+        );
+        assert!(protocols.iter().all(|choice| !choice.why.is_empty()));
+    });
 }

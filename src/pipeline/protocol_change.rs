@@ -30,6 +30,26 @@ use crate::storage::worker_context::WorkerContext;
 
 /// The pause between two looks whether a transaction that was retried has ended.
 const LOOK: Duration = Duration::from_micros(100);
+/// How many choices are kept for reports.
+const KEPT: usize = 1_000;
+
+/// A choice of the engine's, or of a caller's: see [`Database::choices`](crate::Database::choices).
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Choice {
+    /// The time since the database was opened.
+    pub at: Duration,
+    /// The thing that was chosen: `protocol`, or `table.column` of a row that is split over the threads or no longer.
+    pub what: String,
+    /// The row's key, as text, if it is about a row.
+    pub key: Option<String>,
+    /// The choice before: `none`, a protocol, `joined`, or `split for` an operation.
+    pub from: String,
+    /// The choice from then on.
+    pub to: String,
+    /// The reason.
+    pub why: String,
+}
 
 /// Changes the protocol of one database.
 pub(crate) struct ProtocolChange {
@@ -39,12 +59,44 @@ pub(crate) struct ProtocolChange {
     /// Locked while a change is made, or once the database is closed.
     changing: Mutex<()>,
     is_closed: AtomicBool,
+    opened: Instant,
+    made: Mutex<Vec<Choice>>,
 }
 
 impl ProtocolChange {
     /// For the database of this engine.
     pub(crate) fn new(engine: Arc<Engine>, input: Arc<Input>, phases: Arc<PhaseThread>) -> ProtocolChange {
-        ProtocolChange { engine, input, phases, changing: Mutex::new(()), is_closed: AtomicBool::new(false) }
+        let first = engine.protocol_kind().to_string();
+        let change = ProtocolChange {
+            engine,
+            input,
+            phases,
+            changing: Mutex::new(()),
+            is_closed: AtomicBool::new(false),
+            opened: Instant::now(),
+            made: Mutex::default(),
+        };
+        change.note("none".to_string(), first, "the database was opened with it");
+        change
+    }
+
+    /// The moment at which the database was opened.
+    pub(crate) fn opened(&self) -> Instant {
+        self.opened
+    }
+
+    /// The latest choices of the protocol, the oldest first.
+    pub(crate) fn made(&self) -> Vec<Choice> {
+        self.made.lock().clone()
+    }
+
+    fn note(&self, from: String, to: String, why: &str) {
+        let at = self.opened.elapsed();
+        let mut made = self.made.lock();
+        if made.len() >= KEPT {
+            made.remove(0);
+        }
+        made.push(Choice { at, what: "protocol".to_string(), key: None, from, to, why: why.to_string() });
     }
 
     /// Puts a protocol in force. Waits for transactions that an earlier change has had retried: at most this long, if a
@@ -72,6 +124,7 @@ impl ProtocolChange {
             self.phases.stop(&self.engine);
         }
         self.put_in_force(number);
+        self.note(before.to_string(), kind.to_string(), "it was set");
         if self.engine.protocol().phases().is_some() {
             self.phases.start(&self.engine, &self.input)?;
         }

@@ -22,11 +22,12 @@ mod write_predictor;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_epoch::Guard;
 
 use crate::error::{Error, Result};
+use crate::operation::Operation;
 use crate::protocol::attempt::Attempt;
 use crate::protocol::footprint::Footprint;
 use crate::protocol::local::ExternalLocks;
@@ -53,6 +54,9 @@ pub enum ProtocolKind {
     /// Phase reconciliation (Doppel, 2014): optimistic, and contended columns are split over the threads
     /// during split phases, for operations that return nothing.
     Phased,
+    /// The engine chooses: optimistic, with contended columns split over the threads while that pays (`Phased`) and rivals for
+    /// hot rows queued, each decided for single rows from what is counted ([`Database::choices`](crate::Database::choices)).
+    Auto,
     /// Thread-to-data (DORA, 2010): every executor owns a part of each table, executes all actions on it, and
     /// locks its rows locally.
     Partitioned,
@@ -70,6 +74,7 @@ impl ProtocolKind {
         ProtocolKind::Optimistic,
         ProtocolKind::Phased,
         ProtocolKind::Partitioned,
+        ProtocolKind::Auto,
     ];
 
     /// Its name on the command line.
@@ -80,6 +85,7 @@ impl ProtocolKind {
             ProtocolKind::Optimistic => "optimistic",
             ProtocolKind::Phased => "phased",
             ProtocolKind::Partitioned => "partitioned",
+            ProtocolKind::Auto => "auto",
             #[cfg(test)]
             ProtocolKind::Canary(canary) => canary.name(),
         }
@@ -112,7 +118,8 @@ impl ProtocolKind {
             ProtocolKind::Serial => Box::new(serial::Serial::new(settings)),
             ProtocolKind::Locking => Box::new(locking::Locking::new(settings)),
             ProtocolKind::Optimistic => Box::new(optimistic::Optimistic),
-            ProtocolKind::Phased => Box::new(phased::Phased::new(settings)),
+            // What `auto` chooses is chosen for single columns and rows, by the parts that count conflicts about them.
+            ProtocolKind::Phased | ProtocolKind::Auto => Box::new(phased::Phased::new(settings)),
             ProtocolKind::Partitioned => Box::new(partitioned::Partitioned::default()),
             #[cfg(test)]
             ProtocolKind::Canary(canary) => Box::new(canary),
@@ -311,6 +318,36 @@ pub(crate) struct PhaseCounts {
     pub(crate) reconciliation: u64,
     /// Every column that was ever split, with the number of its split phases, and true if it is split now.
     pub(crate) columns: Vec<(Wanted, u64, bool)>,
+    /// The latest choices of what is split, the oldest first.
+    pub(crate) choices: Vec<SplitChoice>,
+}
+
+/// A choice that a column is split from then on, or no longer.
+#[derive(Clone, Debug)]
+pub(crate) struct SplitChoice {
+    pub(crate) at: Instant,
+    pub(crate) wanted: Wanted,
+    pub(crate) from: Treatment,
+    pub(crate) to: Treatment,
+    pub(crate) why: &'static str,
+}
+
+/// The treatment of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Treatment {
+    /// It is changed in its record.
+    Joined,
+    /// Each worker context changes a slice of its own by this operation.
+    Split(Operation),
+}
+
+impl fmt::Display for Treatment {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Treatment::Joined => formatter.write_str("joined"),
+            Treatment::Split(operation) => write!(formatter, "split for {}", operation.name()),
+        }
+    }
 }
 
 /// A thread's locks and notes under a protocol, kept between the calls of one group.

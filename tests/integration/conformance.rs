@@ -99,6 +99,16 @@ enter! {
         moving(under(PartitionedOptions::default().executors(5))),
         under(PartitionedOptions::default().executors(3).plan(Plan::Serial)),
     ];
+    auto: [
+        under(ProtocolKind::Auto).workers(2),
+        labelled(under(ProtocolOptions::from(ProtocolKind::Auto).phased(shortest())).workers(3)),
+        changing(under(ProtocolOptions::from(ProtocolKind::Auto).phased(shortest())).workers(2)),
+    ];
+}
+
+/// Phases of half a millisecond.
+fn shortest() -> PhasedOptions {
+    PhasedOptions::default().phase_milliseconds(0.5)
 }
 
 fn under(protocol: impl Into<ProtocolOptions>) -> Options {

@@ -27,6 +27,7 @@ use self::backoff::BackoffFactors;
 use self::contention::Contention;
 use self::judgement::{Judgement, SplitColumn};
 use self::trial::{Trial, Verdict};
+use super::super::Treatment;
 use super::sample::{Access, Candidate, Counts, RecordKey, Samples};
 use crate::operation::Operation;
 
@@ -82,6 +83,31 @@ pub(crate) enum Reason {
     NoRoom,
 }
 
+impl Reason {
+    /// The reason in words, for reports.
+    pub(crate) fn why(self) -> &'static str {
+        match self {
+            Reason::Contended => "transactions conflicted about it",
+            Reason::Labelled => "it was labelled",
+            Reason::OtherOperation(_) => "another operation is more frequent",
+            Reason::FewWrites => "few transactions wrote it",
+            Reason::Stashes => "too many transactions waited for the end of split phases",
+            Reason::Slower => "more transactions committed without the split",
+            Reason::LabelRemoved => "its label was removed",
+            Reason::NoRoom => "labels took its place",
+        }
+    }
+
+    /// The treatment before and after a change about this operation.
+    pub(crate) fn treatments(self, operation: Operation) -> (Treatment, Treatment) {
+        match self {
+            Reason::Contended | Reason::Labelled => (Treatment::Joined, Treatment::Split(operation)),
+            Reason::OtherOperation(before) => (Treatment::Split(before), Treatment::Split(operation)),
+            _ => (Treatment::Split(operation), Treatment::Joined),
+        }
+    }
+}
+
 /// A column that was added, removed, or given another operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Change {
@@ -96,7 +122,6 @@ pub(crate) struct Decision {
     /// by a trial.
     pub(crate) split: Vec<Candidate>,
     /// The differences from the last decision.
-    #[cfg_attr(not(test), expect(dead_code, reason = "tests ask why"))]
     pub(crate) changes: Vec<Change>,
     /// True if there should be a split phase next.
     pub(crate) worth_splitting: bool,

@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_epoch::Guard;
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 
-use super::super::{Phase, PhaseCounts};
-use super::classify::{Classifier, Decision, JoinedReport, SplitReport};
+use super::super::{Phase, PhaseCounts, SplitChoice};
+use super::classify::{Change, Classifier, Decision, JoinedReport, SplitReport};
 use super::sample::{Candidate, RecordKey, Sampler, Samples};
 use crate::base::atomics::{AtomicBool, Ordering};
 use crate::storage::reconcile::{Wanted, begin_split, end_split};
@@ -181,6 +181,16 @@ fn candidate(wanted: &Wanted) -> Candidate {
     Candidate { record, column: wanted.column as u16, operation: wanted.operation }
 }
 
+/// A classifier's candidate, as storage splits it.
+fn wanted(candidate: &Candidate) -> Wanted {
+    Wanted {
+        table: candidate.record.table,
+        key: candidate.record.key.clone(),
+        column: usize::from(candidate.column),
+        operation: candidate.operation,
+    }
+}
+
 impl Inner {
     /// The number of calls that have committed since the last such request.
     fn committed_since(&mut self, store: &Store) -> u64 {
@@ -204,13 +214,15 @@ impl Inner {
     }
 
     fn choose(&mut self, decision: &Decision) {
-        let wanted = decision.split.iter().map(|candidate| Wanted {
-            table: candidate.record.table,
-            key: candidate.record.key.clone(),
-            column: usize::from(candidate.column),
-            operation: candidate.operation,
-        });
-        self.chosen = wanted.collect();
+        let at = Instant::now();
+        for Change { candidate, reason } in &decision.changes {
+            let (from, to) = reason.treatments(candidate.operation);
+            let choice = SplitChoice { at, wanted: wanted(candidate), from, to, why: reason.why() };
+            self.counts.choices.push(choice);
+        }
+        let surplus = self.counts.choices.len().saturating_sub(HISTORY);
+        self.counts.choices.drain(..surplus);
+        self.chosen = decision.split.iter().map(wanted).collect();
     }
 
     /// Merges what is split into its records.

@@ -29,7 +29,9 @@ fn check_use(Use { option, is_given, applies }: &Use, belongs_to: &str) -> Resul
 
 /// Refuses an option of one protocol's under another one.
 pub fn check_protocol(options: &CommonOptions, name: &'static str, is_given: bool, protocol: &str) -> Result {
-    let applies = options.protocol.name() == protocol;
+    // What is for `phased` is for `auto`, too, which splits columns in the same way.
+    let chosen = options.protocol.name();
+    let applies = chosen == protocol || (chosen, protocol) == ("auto", "phased");
     check_use(&option(name, is_given, applies), &format!("--protocol {protocol}"))
 }
 

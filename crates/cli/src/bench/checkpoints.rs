@@ -18,29 +18,29 @@ const LOOK: Duration = Duration::from_millis(1);
 #[derive(Args, Clone, Debug, Default)]
 pub struct CheckpointArguments {
     /// Make checkpoints when the log has grown enough, or only as --checkpoint-seconds says [default: auto]
-    #[arg(long, value_name = "WHEN", value_enum, help_heading = "Engine")]
+    #[arg(long, value_name = "WHEN", value_enum, help_heading = "For experiments: engine")]
     pub checkpoint: Option<When>,
     /// Make a checkpoint every this many seconds, fractions allowed
-    #[arg(long, value_name = "N", help_heading = "Engine")]
+    #[arg(long, value_name = "N", help_heading = "For experiments: engine")]
     pub checkpoint_seconds: Option<f64>,
     /// Spread a checkpoint over this share of the way to the next one, 0 to 1; 0: as fast as it can be made [default:
     /// 0.8]
-    #[arg(long, value_name = "SHARE", help_heading = "Engine")]
+    #[arg(long, value_name = "SHARE", help_heading = "For experiments: engine")]
     pub checkpoint_spread: Option<f64>,
     /// Make a checkpoint after every this many calls
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Engine")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "For experiments: engine")]
     pub checkpoint_transactions: Option<u64>,
     /// Keep checkpoints in this directory [default: the database's]; repeatable: striped over all of them
-    #[arg(long, value_name = "PATH", help_heading = "Engine")]
+    #[arg(long, value_name = "PATH", help_heading = "For experiments: engine")]
     pub checkpoint_dir: Vec<PathBuf>,
     /// Threads that write a checkpoint [default: 1 or 2, at least one for each --checkpoint-dir]
-    #[arg(long, value_name = "N", help_heading = "Engine")]
+    #[arg(long, value_name = "N", help_heading = "For experiments: engine")]
     pub checkpoint_threads: Option<usize>,
     /// Start a follower, a process of its own, which writes the checkpoints
-    #[arg(long, conflicts_with = "follower_socket", help_heading = "Engine")]
+    #[arg(long, conflicts_with = "follower_socket", help_heading = "For experiments: engine")]
     pub follower: bool,
     /// Wait at this socket for a follower that is started separately
-    #[arg(long, value_name = "PATH", help_heading = "Engine")]
+    #[arg(long, value_name = "PATH", help_heading = "For experiments: engine")]
     pub follower_socket: Option<PathBuf>,
 }
 

@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram;
 use heddle_workloads::driver::{CallPath, Report, TransactionReport};
 use heddle_workloads::workload::Rejected;
-use heddledb::{CheckpointStatus, PhaseReport, Recovery, ScheduleKind, ScheduleReport, TableMemory};
+use heddledb::{CheckpointStatus, Choice, PhaseReport, Recovery, ScheduleKind, ScheduleReport, TableMemory};
 use serde_json::{Map, Value, json};
 
 use super::partitions::{partitions, plans};
@@ -90,6 +90,10 @@ fn engine(findings: &Findings<'_>, object: &mut Map<String, Value>) {
     put("stage_busy", busy(findings));
     if let Some(phases) = &findings.phases {
         put("phased", phased(phases));
+    }
+    // The first one is that of the protocol with which the database was opened.
+    if findings.plan.protocol() == "auto" || findings.choices.len() > 1 {
+        put("choices", findings.choices.iter().map(choice).collect::<Vec<_>>().into());
     }
     if let Some(schedule) = &findings.schedule {
         put("schedule_state", schedule_state(schedule));
@@ -218,6 +222,23 @@ fn recovered(recovery: &Recovery) -> Value {
         "replay_seconds": recovery.replay_time.as_secs_f64(),
         "index_seconds": recovery.index_time.as_secs_f64(),
     })
+}
+
+/// A choice of the engine's, and the reason.
+fn choice(choice: &Choice) -> Value {
+    json!({
+        "second": choice.at.as_secs_f64(),
+        "what": subject(choice),
+        "from": choice.from,
+        "to": choice.to,
+        "why": choice.why,
+    })
+}
+
+/// The thing that was chosen, with the row's key if it is about a row.
+pub fn subject(choice: &Choice) -> String {
+    let key = choice.key.iter().map(|key| format!(" {key}"));
+    std::iter::once(choice.what.clone()).chain(key).collect()
 }
 
 /// Statistics of phases since the database was opened: phases of each kind, split columns, and calls that

@@ -38,52 +38,52 @@ pub struct CommonOptions {
         value_name = "NAME",
         default_value_t = ProtocolKind::default(),
         help = protocol_help(),
-        help_heading = "Engine"
+        help_heading = "Main options"
     )]
     pub protocol: ProtocolKind,
     /// Moment at which a call counts as durable: none, async, group
-    #[arg(long, value_name = "WHEN", default_value_t = Durability::Group, help_heading = "Engine")]
+    #[arg(long, value_name = "WHEN", default_value_t = Durability::Group, help_heading = "Main options")]
     pub durability: Durability,
     /// Most transactions in a log group
-    #[arg(long, value_name = "N", help_heading = "Engine")]
+    #[arg(long, value_name = "N", help_heading = "For experiments: engine")]
     pub group_size: Option<usize>,
     /// Longest time that a log group stays open, from its first record, in milliseconds
-    #[arg(long, value_name = "M", help_heading = "Engine")]
+    #[arg(long, value_name = "M", help_heading = "For experiments: engine")]
     pub group_ms: Option<f64>,
     /// Workers [default: as many as there are processors]
-    #[arg(long, value_name = "N", help_heading = "Engine")]
+    #[arg(long, value_name = "N", help_heading = "Main options")]
     pub threads: Option<usize>,
     /// Threads of the pipeline's stages: folded, staged, single [default: the layout that fits the
     /// processors]
-    #[arg(long, value_name = "HOW", help_heading = "Engine")]
+    #[arg(long, value_name = "HOW", help_heading = "For experiments: engine")]
     pub stages: Option<Stages>,
     /// Threads of the input stage
-    #[arg(long, value_name = "N", help_heading = "Engine")]
+    #[arg(long, value_name = "N", help_heading = "For experiments: engine")]
     pub input_threads: Option<usize>,
     /// Threads of the output stage
-    #[arg(long, value_name = "N", help_heading = "Engine")]
+    #[arg(long, value_name = "N", help_heading = "For experiments: engine")]
     pub output_threads: Option<usize>,
     /// Most calls in the engine at once: a number, or auto, which finds out what gives the most throughput [default: 4096]
-    #[arg(long, value_name = "N|auto", value_parser = parse_limit, help_heading = "Engine")]
+    #[arg(long, value_name = "N|auto", value_parser = parse_limit, help_heading = "For experiments: engine")]
     pub max_in_flight: Option<Limit>,
     /// Partitions of the serial protocol [default: 1]
-    #[arg(long, value_name = "N", help_heading = "Engine")]
+    #[arg(long, value_name = "N", help_heading = "For experiments: engine")]
     pub sites: Option<usize>,
     /// Variant of the serial protocol: naive, precommit, sp [default: sp]
-    #[arg(long, value_name = "NAME", help_heading = "Engine")]
+    #[arg(long, value_name = "NAME", help_heading = "For experiments: engine")]
     pub variant: Option<SerialVariant>,
     /// Reaction to a conflict with a rival's change or lock, before the retry: backoff, immediate
-    #[arg(long, value_name = "HOW", default_value_t = Retry::default(), help_heading = "Engine")]
+    #[arg(long, value_name = "HOW", default_value_t = Retry::default(), help_heading = "For experiments: engine")]
     pub retry: Retry,
     /// Reaction to another call's lock: wait, no-wait (the locking protocol) [default: wait]
-    #[arg(long, value_name = "HOW", help_heading = "Engine")]
+    #[arg(long, value_name = "HOW", help_heading = "For experiments: engine")]
     pub lock_conflict: Option<LockConflict>,
     /// Longest split phase of the phased protocol, in milliseconds, fractions allowed: about this long readers of a split
     /// record wait [default: 20]
-    #[arg(long, value_name = "M", help_heading = "Engine")]
+    #[arg(long, value_name = "M", help_heading = "For experiments: engine")]
     pub phase_ms: Option<f64>,
     /// Split this column of this record for this operation, by hand (the phased protocol); repeatable
-    #[arg(long, value_name = "TABLE.COLUMN:KEY:OPERATION", help_heading = "Engine")]
+    #[arg(long, value_name = "TABLE.COLUMN:KEY:OPERATION", help_heading = "For experiments: engine")]
     pub split: Vec<SplitLabel>,
     #[command(flatten)]
     pub schedule: ScheduleArguments,
@@ -92,68 +92,68 @@ pub struct CommonOptions {
     #[command(flatten)]
     pub checkpoints: CheckpointArguments,
     /// Keep the database in this directory [default: a temporary directory on disk, removed at the end]
-    #[arg(long, value_name = "PATH", help_heading = "Engine")]
+    #[arg(long, value_name = "PATH", help_heading = "Main options")]
     pub dir: Option<PathBuf>,
     /// Keep a new database's log in this directory, on another disk perhaps; of a temporary database in a directory
     /// below it
-    #[arg(long, value_name = "PATH", help_heading = "Engine")]
+    #[arg(long, value_name = "PATH", help_heading = "For experiments: engine")]
     pub log_dir: Option<PathBuf>,
     /// Run everything, callers too, on this one processor, numbered from 0
-    #[arg(long, value_name = "N", help_heading = "Engine")]
+    #[arg(long, value_name = "N", help_heading = "For experiments: engine")]
     pub processor: Option<usize>,
 
     /// Implementation of calls; rust: procedures in Rust; sql: functions in PL/pgSQL, each call through the
     /// caller's own SQL connection
-    #[arg(long, value_enum, default_value_t, help_heading = "Load")]
+    #[arg(long, value_enum, default_value_t, help_heading = "For experiments: load")]
     pub interface: Interface,
     /// 0: each worker makes the calls that it runs; N: N client threads wait for their durable answers
-    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Load")]
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Main options")]
     pub clients: usize,
     /// Calls that a worker makes as one group, with --clients 0 [default: 32]
-    #[arg(long, value_name = "N", help_heading = "Load")]
+    #[arg(long, value_name = "N", help_heading = "For experiments: load")]
     pub in_flight: Option<usize>,
     /// Offered load in calls per second, Poisson arrivals; latency counts from the planned arrival
-    #[arg(long, value_name = "R", help_heading = "Load")]
+    #[arg(long, value_name = "R", help_heading = "Main options")]
     pub rate: Option<f64>,
     /// Search the rate at which the mean response time is this many milliseconds, and measure at it
-    #[arg(long, value_name = "M", conflicts_with_all = ["rate", "transactions"], help_heading = "Load")]
+    #[arg(long, value_name = "M", conflicts_with_all = ["rate", "transactions"], help_heading = "For experiments: load")]
     pub target_mean_ms: Option<f64>,
     /// A pause between a transaction's accesses, in microseconds
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = think_range(), help_heading = "Load")]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = think_range(), help_heading = "For experiments: load")]
     pub think_us: u64,
     /// Processor time that a caller spends before each transaction, in microseconds, as TPK's simulated terminal does
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = think_range(), help_heading = "Load")]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = think_range(), help_heading = "For experiments: load")]
     pub input_us: u64,
     /// Measured seconds, fractions allowed [default: 5]
-    #[arg(long, value_name = "S", help_heading = "Load")]
+    #[arg(long, value_name = "S", help_heading = "Main options")]
     pub seconds: Option<f64>,
     /// Seconds to run before measuring
-    #[arg(long, value_name = "S", default_value_t = 0.0, help_heading = "Load")]
+    #[arg(long, value_name = "S", default_value_t = 0.0, help_heading = "For experiments: load")]
     pub warmup: f64,
     /// End after this many calls, whatever the time
-    #[arg(long, value_name = "N", conflicts_with = "seconds", help_heading = "Load")]
+    #[arg(long, value_name = "N", conflicts_with = "seconds", help_heading = "Main options")]
     pub transactions: Option<u64>,
     /// Seed of all random choices
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Load")]
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Main options")]
     pub seed: u64,
 
     /// Append one line for each released call: the key under which it can be found (a FIFO works)
-    #[arg(long, value_name = "PATH", help_heading = "Output")]
+    #[arg(long, value_name = "PATH", help_heading = "For experiments: output")]
     pub acks: Option<PathBuf>,
     /// Close the database after the run, recover it, and verify it again
-    #[arg(long, help_heading = "Output")]
+    #[arg(long, help_heading = "For experiments: output")]
     pub verify_recovery: bool,
     /// Draw which thread touches which record of a table when, into this file
-    #[arg(long, value_name = "FILE.svg", help_heading = "Output")]
+    #[arg(long, value_name = "FILE.svg", help_heading = "For experiments: output")]
     pub access_trace: Option<PathBuf>,
     /// The table whose accesses are drawn [default: the one with most accesses]
-    #[arg(long, value_name = "TABLE", requires = "access_trace", help_heading = "Output")]
+    #[arg(long, value_name = "TABLE", requires = "access_trace", help_heading = "For experiments: output")]
     pub access_trace_table: Option<String>,
     /// Looks a second at what the executing threads are at, for time_share; 0: none
-    #[arg(long, value_name = "N", default_value_t = 200, help_heading = "Output")]
+    #[arg(long, value_name = "N", default_value_t = 200, help_heading = "For experiments: output")]
     pub time_samples: usize,
     /// Print one JSON object on the last line of standard output
-    #[arg(long, help_heading = "Output")]
+    #[arg(long, help_heading = "Main options")]
     pub json: bool,
     /// True if the table shows the throughput over time, which the workload's own options ask for.
     #[arg(skip)]

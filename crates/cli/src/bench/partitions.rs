@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 #[derive(Args, Clone, Copy)]
 pub struct PartitionArguments {
     /// Executors that own the data (the partitioned protocol) [default: as many as --threads, at most one for each processor]
-    #[arg(long, value_name = "N", help_heading = "Engine")]
+    #[arg(long, value_name = "N", help_heading = "For experiments: engine")]
     pub executors: Option<usize>,
     /// Boundaries between executors (the partitioned protocol): moving until the load is even, or fixed [default: moving]
-    #[arg(long, value_enum, value_name = "HOW", help_heading = "Engine")]
+    #[arg(long, value_enum, value_name = "HOW", help_heading = "For experiments: engine")]
     pub boundaries: Option<Boundaries>,
     /// Order of a transaction's actions over several executors (the partitioned protocol): auto, parallel,
     /// serial [default: auto]
-    #[arg(long, value_name = "HOW", help_heading = "Engine")]
+    #[arg(long, value_name = "HOW", help_heading = "For experiments: engine")]
     pub plan: Option<Plan>,
 }
 

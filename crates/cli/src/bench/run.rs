@@ -7,8 +7,8 @@ use heddle_workloads::contender::Contender;
 use heddle_workloads::driver::{self, Report, Settings};
 use heddle_workloads::tpcc::reports;
 use heddledb::{
-    CheckpointStatus, Database, Durability, Options, Partition, PhaseReport, Recovery, ScheduleReport,
-    TableMemory,
+    CheckpointStatus, Choice, Database, Durability, Options, Partition, PhaseReport, Recovery,
+    ScheduleReport, TableMemory,
 };
 
 use super::analysts::{self, Analysis};
@@ -43,6 +43,8 @@ pub struct Findings<'a> {
     pub recovery: Option<Recovery>,
     /// Statistics of the protocol's phases, if it has any.
     pub phases: Option<PhaseReport>,
+    /// The choices that the engine made of its own, since the database was opened.
+    pub choices: Vec<Choice>,
     /// State of the checkpoints, if there is a log to shorten.
     pub checkpoints: Option<CheckpointStatus>,
     /// The most that log and checkpoints have taken of the disk, if they are on one.
@@ -150,6 +152,7 @@ fn measure<'a>(plan: &'a Plan, settings: Settings, place: &Place) -> Result<Find
         })
     })?;
     let (report, audits, analysis) = report?;
+    let choices = db.choices();
     let (phases, checkpoints) = (db.phases(), plan.options.is_durable().then(|| db.checkpoints()));
     let (schedule, partitions, memory) = (db.schedule(), db.partitions(), memory_of_tables(&db));
     let max_in_flight = (plan.options.max_in_flight == Some(Limit::Auto)).then(|| db.max_in_flight());
@@ -176,6 +179,7 @@ fn measure<'a>(plan: &'a Plan, settings: Settings, place: &Place) -> Result<Find
         load_time,
         recovery,
         phases,
+        choices,
         checkpoints,
         disk,
         schedule,
@@ -262,6 +266,7 @@ fn measure_contender<'a>(
         load_time: Duration::ZERO,
         recovery: None,
         phases: None,
+        choices: Vec::new(),
         checkpoints: None,
         disk: None,
         schedule: None,

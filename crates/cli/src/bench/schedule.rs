@@ -13,34 +13,34 @@ use crate::failure::{Failure, Result};
 pub struct ScheduleArguments {
     /// Choice of the worker queue for a call: random, partition (by a key), predict (to probable rivals)
     /// [default: random]
-    #[arg(long, value_name = "NAME", help_heading = "Schedule")]
+    #[arg(long, value_name = "NAME", help_heading = "For experiments: schedule")]
     schedule: Option<ScheduleKind>,
     /// Weights of predict: {count|fraction}-{max|sum}-{canonical|literal}-{single|all} [default:
     /// count-max-canonical-single]
-    #[arg(long, value_name = "NAME", help_heading = "Schedule")]
+    #[arg(long, value_name = "NAME", help_heading = "For experiments: schedule")]
     pub policy: Option<Policy>,
     /// The column by whose value partition places calls: its name, or TABLE.COLUMN [default: the workload's, if it has
     /// one]
-    #[arg(long, value_name = "COLUMN", help_heading = "Schedule")]
+    #[arg(long, value_name = "COLUMN", help_heading = "For experiments: schedule")]
     pub partition_key: Option<String>,
     /// Threads that make and place the calls [default: 1 where a --schedule is given, else none: see --clients]
-    #[arg(long, value_name = "N", help_heading = "Schedule")]
+    #[arg(long, value_name = "N", help_heading = "For experiments: schedule")]
     pub generators: Option<usize>,
     /// Seconds in which predict places calls at random at first, to observe conflicts; before the measured
     /// interval [default: 5]
-    #[arg(long, value_name = "S", help_heading = "Schedule")]
+    #[arg(long, value_name = "S", help_heading = "For experiments: schedule")]
     pub history_seconds: Option<f64>,
     /// Least number of seconds before predict replaces what it has learned [default: 30]
-    #[arg(long, value_name = "S", help_heading = "Schedule")]
+    #[arg(long, value_name = "S", help_heading = "For experiments: schedule")]
     pub history_renewal_seconds: Option<f64>,
     /// Times at which predict forgets where references were placed: stable, direct, off [default: stable]
-    #[arg(long, value_name = "WHEN", help_heading = "Schedule")]
+    #[arg(long, value_name = "WHEN", help_heading = "For experiments: schedule")]
     pub state_prune: Option<StatePrune>,
     /// The memory that predict takes, in MiB [default: 32]
-    #[arg(long, value_name = "N", help_heading = "Schedule")]
+    #[arg(long, value_name = "N", help_heading = "For experiments: schedule")]
     pub schedule_memory_mib: Option<usize>,
     /// Most calls that wait in a worker's queue, where calls are placed by generators [default: 256]
-    #[arg(long, value_name = "N", help_heading = "Schedule")]
+    #[arg(long, value_name = "N", help_heading = "For experiments: schedule")]
     pub queue_calls: Option<usize>,
 }
 

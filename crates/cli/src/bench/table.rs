@@ -4,11 +4,11 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
 use heddle_workloads::driver::{CallPath, Report};
 
-use heddledb::{CheckpointStatus, PhaseReport, ScheduleKind};
+use heddledb::{CheckpointStatus, Choice, PhaseReport, ScheduleKind};
 
 use super::analysts::Analysis;
 use super::format::{bytes, duration, grouped, nanoseconds, percent, rate};
-use super::json::peak_memory;
+use super::json::{peak_memory, subject};
 use super::run::Findings;
 use super::shift::Parts;
 use super::stages::stages;
@@ -18,6 +18,9 @@ const HALF_SECOND: f64 = 0.5;
 
 /// Split columns that are shown, those split most often first; the JSON has all of them.
 const MOST_SPLIT_SHOWN: usize = 8;
+
+/// Choices that are shown, the latest; the JSON has all of them.
+const MOST_CHOICES_SHOWN: usize = 8;
 
 /// The whole text.
 pub fn text(findings: &Findings<'_>) -> String {
@@ -170,6 +173,7 @@ fn results(findings: &Findings<'_>) -> Table {
     if let Some(phases) = &findings.phases {
         phase_lines(phases, &mut line);
     }
+    choice_lines(&findings.choices, &mut line);
     line("loaded in", duration(findings.load_time));
     if let Some(recovery) = &findings.recovery {
         let transactions = grouped(recovery.transactions);
@@ -240,6 +244,14 @@ fn phase_lines(phases: &PhaseReport, line: &mut impl FnMut(&str, String)) {
     }
     if columns.len() > MOST_SPLIT_SHOWN {
         line("split besides", format!("{} columns", grouped((columns.len() - MOST_SPLIT_SHOWN) as u64)));
+    }
+}
+
+/// The latest choices. The first one is that of the protocol with which the database was opened.
+fn choice_lines(choices: &[Choice], line: &mut impl FnMut(&str, String)) {
+    for choice in choices.iter().skip(1).rev().take(MOST_CHOICES_SHOWN).rev() {
+        let what = format!("chosen after {}: {}", duration(choice.at), subject(choice));
+        line(&what, format!("{} instead of {}: {}", choice.to, choice.from, choice.why));
     }
 }
 

@@ -131,6 +131,7 @@ fn frame(before: &Reading, now: &Reading, sql: &Sql, shows_data: bool) -> Value 
             "stashed": rate("stashed"),
         },
         "hot": hot(sql, shows_data),
+        "choices": choices(sql, shows_data),
         "partitions": partitions(sql),
         "checkpoints": checkpoints(sql),
         "sessions": sessions(sql, shows_data),
@@ -174,6 +175,22 @@ fn hot(sql: &Sql, shows_data: bool) -> Vec<Value> {
         })
     };
     records.map(row).collect()
+}
+
+/// The latest choices of the engine's, the newest first.
+fn choices(sql: &Sql, shows_data: bool) -> Vec<Value> {
+    let choices = sql.database().choices().into_iter().rev().take(LIST_MAX);
+    let row = |choice: heddledb::Choice| {
+        json!({
+            "second": choice.at.as_secs_f64(),
+            "what": choice.what,
+            "key": choice.key.filter(|_| shows_data),
+            "from": choice.from,
+            "to": choice.to,
+            "why": choice.why,
+        })
+    };
+    choices.map(row).collect()
 }
 
 fn partitions(sql: &Sql) -> Vec<Value> {

@@ -333,6 +333,18 @@ fn split_columns_partitions_and_checkpoints_have_their_views() {
         assert!(added < 1_000_000, "it is never split: {:?}", rows(&mut connection, splits));
     }
     assert!(number(&mut connection, "SELECT value FROM heddle_stats WHERE name = 'phases_split'") > 0);
+    assert_eq!(
+        rows(
+            &mut connection,
+            "SELECT what, old_choice, new_choice, why FROM heddle_choices ORDER BY second LIMIT 2"
+        ),
+        [
+            ["protocol", "none", "phased", "the database was opened with it"],
+            ["t.n", "joined", "split for add", "it was labelled"],
+        ]
+    );
+    let keys = rows(&mut connection, "SELECT row_key IS NULL FROM heddle_choices ORDER BY second LIMIT 2");
+    assert_eq!(keys, [["t"], ["f"]], "a superuser sees the key");
 
     let sql = open(Options::default().protocol(PartitionedOptions::default().executors(3)));
     let mut connection = admin(&sql);

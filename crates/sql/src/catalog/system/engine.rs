@@ -1,5 +1,5 @@
-//! The engine's reports about itself: `heddle_stats`, `heddle_hot_records`, `heddle_splits`, `heddle_schedule`,
-//! `heddle_partitions`, `heddle_checkpoints`, `heddle_archive`, and `pg_stat_statements`.
+//! The engine's reports about itself: `heddle_stats`, `heddle_choices`, `heddle_hot_records`, `heddle_splits`,
+//! `heddle_schedule`, `heddle_partitions`, `heddle_checkpoints`, `heddle_archive`, and `pg_stat_statements`.
 //!
 //! # Invariants
 //! Keys of rows and other users' statements are NULL for users that may not see them
@@ -46,6 +46,21 @@ pub(super) fn hot_records(system: &SystemCatalog<'_>, out: &mut Output) {
             waiting_sessions = record.waiting_sessions as i32,
             treatment = treatment(&record),
             split_columns = list(Type::Text, columns),
+        );
+    }
+}
+
+pub(super) fn choices(system: &SystemCatalog<'_>, out: &mut Output) {
+    let sees_all = system.session.sees_all();
+    for choice in system.session.shared().database.choices() {
+        row!(
+            out,
+            second = choice.at.as_secs_f64(),
+            what = &choice.what,
+            row_key = choice.key.as_ref().filter(|_| sees_all),
+            old_choice = &choice.from,
+            new_choice = &choice.to,
+            why = &choice.why,
         );
     }
 }

@@ -124,6 +124,7 @@ type Fill = fn(&SystemCatalog<'_>, &mut Output);
 const FILLED: &[(&str, Fill)] = &[
     ("heddle_archive", engine::archive),
     ("heddle_checkpoints", engine::checkpoints),
+    ("heddle_choices", engine::choices),
     ("heddle_hot_records", engine::hot_records),
     ("heddle_partitions", engine::partitions),
     ("heddle_schedule", engine::schedule),
