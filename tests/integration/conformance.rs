@@ -1,13 +1,13 @@
 //! The conformance suite, which every protocol enters with one line: see `src/testing/conformance/mod.rs`.
 
 #[path = "../../src/testing/conformance/mod.rs"]
-mod conformance;
+pub mod suite;
 
-use conformance::{Subject, anomalies, histories, semantics};
 use heddledb::{
     LockConflict, LockingOptions, Options, PartitionedOptions, PhasedOptions, Plan, ProtocolKind,
     ProtocolOptions, SerialOptions, SerialVariant,
 };
+use suite::{Subject, anomalies, histories, semantics};
 
 /// Enters protocols, each with the options under which it is tested; each part becomes a test of its own.
 macro_rules! enter {

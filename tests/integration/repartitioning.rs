@@ -1,20 +1,17 @@
 //! Repartitioning while transactions run: nothing is lost or done twice, no transaction runs at an executor that does not own
 //! its rows, and the resource manager balances the load.
 
-#[path = "../../src/testing/conformance/mover.rs"]
-mod mover;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::conformance::suite::mover::Mover;
 use crate::support::concurrent::watched;
 use heddledb::{
     Action, DataType, Database, Durability, Error, Options, PartitionedOptions, Procedure,
     ProcedureDefinition, ProtocolKind, Range, Result, Table, TableDefinition, Value, args, key, row,
 };
-use mover::Mover;
 
 const ROWS: i64 = 64;
 const EXECUTORS: usize = 4;

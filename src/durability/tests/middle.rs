@@ -79,7 +79,7 @@ fn what_lies_before_is_removed_and_the_log_goes_on_as_if_it_had_been_there() {
         assert_eq!(found, expected);
         let (mut writer, segments) =
             LogWriter::open(repair(end).expect("repaired"), &options).expect("opened");
-        segments.begin_to_hold(log_holds::LogHolds::default()).expect("removed");
+        segments.begin_to_hold(log_holds::LogHolds::default(), 0).expect("removed");
         assert_eq!(numbers(&disk)[0], start.segment, "the rest is removed at opening");
         assert_eq!(segments.start_before(epoch), start);
         let next = group(50, 6_000);

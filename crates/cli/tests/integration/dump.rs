@@ -1,12 +1,9 @@
 //! `heddle dump --sql`: the script creates the same database again, in HeddleDB and in PostgreSQL 15.
 
-#[path = "../../../sql/tests/integration/support/oracle.rs"]
-#[allow(dead_code, reason = "this test uses a part of it")]
-mod oracle;
-
 use std::path::{Path, PathBuf};
 
 use crate::common::{heddle, succeed};
+use crate::oracle;
 
 /// Queries that each database is asked.
 const QUESTIONS: [&str; 31] = [

@@ -4,8 +4,11 @@
 
 #[path = "../common/mod.rs"]
 mod common;
-#[path = "../../../../tests/support/skips.rs"]
-mod skips;
+#[path = "../../../sql/tests/integration/support/oracle.rs"]
+#[allow(dead_code, reason = "shared with the tests of SQL")]
+mod oracle;
+
+use oracle::skips;
 
 mod archive;
 mod backup;

@@ -2,9 +2,12 @@
 //!
 //! Each starts servers of its own, in this process.
 
-#[path = "../../../../tests/support/skips.rs"]
-mod skips;
+#[path = "../../../sql/tests/integration/support/oracle.rs"]
+#[allow(dead_code, clippy::unwrap_used, reason = "shared with the tests of SQL")]
+mod oracle;
 mod support;
+
+use oracle::skips;
 
 mod clients;
 mod dump;

@@ -8,13 +8,11 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use crate::oracle;
+
 use super::support::Running;
 use super::support::random::{Random, number};
 use super::support::wire::{Answer, Wire, bind, flush, message, open, parse, sync};
-
-#[path = "../../../../sql/tests/integration/support/oracle.rs"]
-#[allow(dead_code, clippy::unwrap_used, reason = "shared with the tests of SQL")]
-mod oracle;
 
 /// Statements, and how many parameters they have.
 const STATEMENTS: &[(&str, usize)] = &[

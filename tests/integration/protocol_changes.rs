@@ -1,16 +1,11 @@
 //! Changes of the protocol while transactions run: nothing is lost or executed twice, no transaction starves, and sessions do not notice.
 
-#[path = "../src/testing/conformance/changer.rs"]
-mod changer;
-#[path = "support/concurrent.rs"]
-mod concurrent;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::thread;
 
-use changer::Changer;
-use concurrent::{
+use crate::conformance::suite::changer::Changer;
+use crate::support::concurrent::{
     Gate, accounts, balance, deposit, in_memory, on_disk, open, small, total, transfer, watched,
 };
 use heddledb::{
