@@ -5,12 +5,14 @@
 //!
 //! `HEDDLE_FUZZ_ROUNDS` sets how many connections are tried, `HEDDLE_SEED` the random numbers, to repeat a run.
 
+#[path = "integration/support/mod.rs"]
+mod support;
+
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::support;
 use support::Running;
 use support::random::{Random, number};
 use support::wire::{Answer, Wire, errors, execute, first, flush, message, open, parse, run, sync};

@@ -3,14 +3,17 @@
 //!
 //! `HEDDLE_FUZZ_ROUNDS` sets how many connections are tried, `HEDDLE_SEED` the random numbers, to repeat a run.
 
+#[path = "integration/support/mod.rs"]
+mod support;
+
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::support::Running;
-use crate::support::random::{Random, number};
-use crate::support::wire::{Wire, bind, execute, first, flush, message, open, parse, run, sync};
+use support::Running;
+use support::random::{Random, number};
+use support::wire::{Wire, bind, execute, first, flush, message, open, parse, run, sync};
 
 /// Messages that make sense, in an order that may make none.
 fn samples() -> Vec<Vec<u8>> {
