@@ -79,7 +79,7 @@ fn a_newer_version_is_named_and_left_alone() {
     disk.put_bytes(&file("MANIFEST"), manifest.clone()).unwrap();
     let log = disk.bytes(&file("log/00000001.log")).unwrap();
     let newer = (version + 41).to_string();
-    let words = ["MANIFEST", &newer, "up to 4", "nothing was changed", "use a newer program"];
+    let words = ["MANIFEST", &newer, "up to 5", "nothing was changed", "use a newer program"];
     for read_only in [false, true] {
         let error = refused(Database::open(DATABASE, on_disk(&disk).read_only(read_only)), &words);
         assert_kind!(error, Error::NewerFormat { .. });

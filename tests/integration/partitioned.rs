@@ -19,9 +19,10 @@ use crate::support::concurrent;
 const EXECUTORS: usize = 4;
 const ROWS: i64 = 64;
 
+/// Four executors whose ranges stay as they are: a move takes local locks, too.
 fn options() -> Options {
     Options::default()
-        .protocol(PartitionedOptions::default().executors(EXECUTORS))
+        .protocol(PartitionedOptions::default().executors(EXECUTORS).repartitioning(false))
         .durability(Durability::None)
 }
 

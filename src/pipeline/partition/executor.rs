@@ -143,7 +143,6 @@ pub(crate) fn run(engine: &Arc<Engine>, executors: &Arc<Executors>, number: usiz
         while executors.queues.take(number, &mut taken) {
             let work = WorkTime::begin();
             executor.work(&mut taken);
-            executor.count_entered();
             engine.clocks().add(Stage::Execute, work);
             executor.deliver();
         }
@@ -370,6 +369,8 @@ impl Executor<'_> {
 
     /// Performs work whose locks are granted.
     fn perform(&mut self, work: Work) {
+        // Before the result is delivered: a caller that has it finds its locks in the statistics.
+        self.count_entered();
         match work {
             Work::Whole(incoming) => return self.add_granted(incoming),
             // Transactions that are granted end before others learn of this one.

@@ -374,7 +374,10 @@ fn a_browser_shows_the_page_in_all_widths_and_color_schemes() {
             assert!(text.contains("<img src=x") && shown["images"] == 0, "names of clients are text: {text}");
             assert_eq!(shown["width"], width, "{shown}");
             // Less by the width of a scroll bar, where the page is taller than the screen.
-            assert!(shown["scrolled"].as_u64() <= Some(width), "nothing is wider than the screen: {shown}");
+            assert!(
+                shown["scrolled"].as_u64() <= Some(width.into()),
+                "nothing is wider than the screen: {shown}"
+            );
             assert_eq!(shown["beyond"], serde_json::json!([]), "at {width}, {scheme}");
             assert!(shown["columns"].as_u64() >= Some(columns), "{shown}");
             assert!(shown["charts"].as_u64() > Some(3), "{shown}");
