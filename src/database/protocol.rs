@@ -31,6 +31,6 @@ impl Database {
     pub fn set_protocol(&self, protocol: ProtocolKind) -> Result<()> {
         nesting::check("a change of the protocol")?;
         self.shared.check_open()?;
-        self.shared.protocol_change().to(protocol, None).map(drop)
+        self.shared.protocol_change().to(protocol)
     }
 }

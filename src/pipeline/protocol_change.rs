@@ -33,7 +33,7 @@ const LOOK: Duration = Duration::from_micros(100);
 /// How many choices are kept for reports.
 const KEPT: usize = 1_000;
 
-/// A choice of the engine's, or of a caller's: see [`Database::choices`](crate::Database::choices).
+/// A choice by the engine, or by a caller: see [`Database::choices`](crate::Database::choices).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Choice {
@@ -99,13 +99,12 @@ impl ProtocolChange {
         made.push(Choice { at, what: "protocol".to_string(), key: None, from, to, why: why.to_string() });
     }
 
-    /// Puts a protocol in force. Waits for transactions that an earlier change has had retried: at most this long, if a
-    /// limit is given. Returns false if they have not ended by then.
+    /// Puts a protocol in force. Waits for transactions that an earlier change has had retried.
     ///
     /// # Errors
     /// One of the two protocols cannot be changed; [`Error::Closed`]; [`Error::ThreadRefused`], and the protocol is in force
     /// without split phases.
-    pub(crate) fn to(&self, kind: ProtocolKind, patience: Option<Duration>) -> Result<bool> {
+    pub(crate) fn to(&self, kind: ProtocolKind) -> Result<()> {
         let _changing = self.changing.lock();
         let before = self.engine.protocol_kind();
         for one in [before, kind] {
@@ -113,11 +112,9 @@ impl ProtocolChange {
                 return Err(unchangeable(one, kind));
             }
         }
-        if !self.wait_for_replaced(patience)? {
-            return Ok(false);
-        }
+        self.wait_for_replaced()?;
         if before == kind {
-            return Ok(true);
+            return Ok(());
         }
         let number = self.engine.protocols().build(kind);
         if self.engine.protocol().phases().is_some() {
@@ -128,7 +125,7 @@ impl ProtocolChange {
         if self.engine.protocol().phases().is_some() {
             self.phases.start(&self.engine, &self.input)?;
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Has no more changes made, and waits for the one that is being made.
@@ -138,18 +135,14 @@ impl ProtocolChange {
         drop(self.changing.lock());
     }
 
-    fn wait_for_replaced(&self, patience: Option<Duration>) -> Result<bool> {
-        let begun = Instant::now();
+    fn wait_for_replaced(&self) -> Result<()> {
         loop {
             if self.is_closed.load(Ordering::Acquire) {
                 return Err(Error::Closed);
             }
             // Acquire pairs with the release of a transaction that has ended.
             if self.engine.replaced().load(Ordering::Acquire) == 0 {
-                return Ok(true);
-            }
-            if patience.is_some_and(|patience| begun.elapsed() >= patience) {
-                return Ok(false);
+                return Ok(());
             }
             std::thread::sleep(LOOK);
         }
