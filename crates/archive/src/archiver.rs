@@ -86,7 +86,7 @@ impl std::fmt::Debug for Archiver {
 }
 
 impl Archiver {
-    /// Archives the database in a directory. Nothing is read or written yet.
+    /// Archives the database in a directory. Nothing is read or written yet; the database shows from now on that it has an archive.
     pub fn new(
         objects: Arc<dyn Objects>,
         source: ArchiveSource,
@@ -94,18 +94,9 @@ impl Archiver {
         settings: ArchiveSettings,
     ) -> Archiver {
         let (line, uploaded, checkpoint, looked) = (None, None, None, None);
-        let directory = directory.to_path_buf();
-        Archiver {
-            objects,
-            source,
-            directory,
-            settings,
-            line,
-            uploaded,
-            checkpoint,
-            looked,
-            status: ArchiveStatus::default(),
-        }
+        let (directory, status) = (directory.to_path_buf(), ArchiveStatus::default());
+        source.report(status.clone());
+        Archiver { objects, source, directory, settings, line, uploaded, checkpoint, looked, status }
     }
 
     /// Progress and failures.

@@ -37,6 +37,17 @@ fn random_failures_and_unknown_outcomes_lose_nothing_and_leave_no_hole() {
 }
 
 #[test]
+fn a_database_shows_its_archive_before_it_is_reached() {
+    let shelf = Arc::new(Shelf::default());
+    shelf.set_faults(Faults::Unreachable);
+    let mut bank = Bank::new(shelf, settings());
+    let status = bank.db.archive_status().expect("shown from the start");
+    assert_eq!((status.timeline, status.failure, status.alarm), (0, None, false));
+    archive(&mut bank.archiver).expect_err("it cannot be reached");
+    assert!(bank.db.archive_status().expect("shown").failure.is_some());
+}
+
+#[test]
 fn an_archive_that_is_unreachable_for_a_while_is_caught_up_with() {
     let shelf = Arc::new(Shelf::default());
     let mut bank = Bank::new(shelf.clone(), settings());
