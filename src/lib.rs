@@ -130,7 +130,7 @@ pub use schedule::{
     ConflictCounts, Deciding, Naming, Policy, ScheduleKind, ScheduleReport, Slicing, StatePrune,
 };
 pub use sequence::{Sequence, SequenceDefinition};
-pub use session::{Canceler, ExportedSnapshot, Session, SessionSavepoint, SessionState};
+pub use session::{Canceler, ExportedSnapshot, PendingCommit, Session, SessionSavepoint, SessionState};
 pub use snapshot::{Snapshot, SnapshotScan};
 pub use storage::definition::{
     CheckDefinition, ColumnDefinition, ForeignKey, Identity, IndexDefinition, PrimaryIndex,

@@ -2,19 +2,68 @@
 //! installed as one transaction of the engine's.
 
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use super::load::encode_loaded;
 use super::schema::redefine_tables;
 use super::statement::{Commit, Stop};
 use super::waiting::{Stashed, block_on};
 use super::{Running, Session, SessionState};
+use crate::database::Shared;
 use crate::error::{Error, Result, Timeout};
 use crate::pipeline::execute::execute_here;
 use crate::pipeline::nesting;
 use crate::protocol::attempt::SessionAccess;
 use crate::storage::dependency::DefinitionChange;
 use crate::storage::index_build::Builds;
+
+/// A commit whose durability is not known yet: see [`Session::commit_early`]. A future; [`wait`](Self::wait) blocks instead.
+///
+/// Dropping it changes nothing but that its caller never learns whether the transaction became durable.
+#[must_use = "the transaction may not be acknowledged before it completes"]
+pub struct PendingCommit {
+    shared: Arc<Shared>,
+    /// 0: nothing was written.
+    epoch: u64,
+}
+
+impl PendingCommit {
+    /// The epoch of the transaction's group; 0 if it has written nothing. Of two pending commits of one database, the one
+    /// with the lower epoch completes first, or both at once.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Blocks until the commit is durable.
+    ///
+    /// # Errors
+    /// [`Error::LogFailed`]: its durability is unknown.
+    pub fn wait(self) -> Result<()> {
+        block_on(self)
+    }
+
+    fn notify_log(&self) {
+        if self.epoch > 0 {
+            self.shared.engine().notify_log();
+        }
+    }
+}
+
+impl std::fmt::Debug for PendingCommit {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("PendingCommit").field("epoch", &self.epoch).finish_non_exhaustive()
+    }
+}
+
+impl Future for PendingCommit {
+    type Output = Result<()>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        self.shared.engine().progress().poll(self.epoch, context)
+    }
+}
 
 impl Session {
     /// Commits the transaction, which has ended then, whatever is returned. The call returns when everything
@@ -46,7 +95,25 @@ impl Session {
         self.commit_with(None).await
     }
 
+    /// Same as [`commit`](Self::commit), but returns before the log has answered. The transaction has committed, and
+    /// others see it; nobody must be told so before the returned [`PendingCommit`] completes.
+    ///
+    /// # Errors
+    /// Same errors as [`commit`](Self::commit), but for [`Error::LogFailed`], which the [`PendingCommit`] returns.
+    pub fn commit_early(&mut self) -> Result<PendingCommit> {
+        let epoch = block_on(self.commit_in_memory(None))?;
+        let pending = PendingCommit { shared: self.shared.clone(), epoch };
+        pending.notify_log();
+        Ok(pending)
+    }
+
     async fn commit_with(&mut self, definitions: Option<Arc<dyn DefinitionChange>>) -> Result<()> {
+        let epoch = self.commit_in_memory(definitions).await?;
+        self.wait_until_durable(epoch, epoch > 0).await
+    }
+
+    /// Commits without the wait for the log. The epoch that must be durable before anybody is told; 0: nothing was written.
+    async fn commit_in_memory(&mut self, definitions: Option<Arc<dyn DefinitionChange>>) -> Result<u64> {
         nesting::check("the commit of a session")?;
         if self.state() == SessionState::Idle {
             return Err(Error::NoTransaction);
@@ -61,8 +128,7 @@ impl Session {
             self.again = Some(self.transaction);
         }
         self.end();
-        let epoch = committed?;
-        self.wait_until_durable(epoch, epoch > 0).await
+        committed
     }
 
     /// Commits a transaction that has written nothing. Its reads from a snapshot are of that moment; else its reads

@@ -58,6 +58,7 @@ use crate::pipeline::snapshots::Registered;
 use crate::protocol::attempt::SessionAccess;
 use crate::storage::dependency::Dependency;
 
+pub use commit::PendingCommit;
 pub use savepoints::SessionSavepoint;
 
 /// A connection's transactions, one after the other, which are begun, used and ended by separate calls.

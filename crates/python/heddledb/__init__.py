@@ -30,7 +30,7 @@ from ._errors import (
     ProgrammingError,
     Warning,
 )
-from ._heddledb import __version__
+from ._heddledb import Statement, __version__
 from ._snapshot import ArrowRows, Snapshot, Stream
 
 apilevel = "2.0"
@@ -109,6 +109,7 @@ __all__ = [
     "Row",
     "STRING",
     "Snapshot",
+    "Statement",
     "Stream",
     "Time",
     "TimeFromTicks",

@@ -1,21 +1,25 @@
 """Transactions for asyncio.
 
-An open transaction has a thread of its database's pool from its beginning to its end, commit included, and a transaction that
-waits for a thread holds nothing: so transactions that wait for locks never keep those that hold the locks from going on,
-however many wait. Coroutines that wait are futures of their event loop and have no threads. What a transaction has come to
-reaches its loop by ``call_soon_threadsafe``, in the thread of the transaction: the engine's threads never call Python.
+An open transaction has a thread of its database's pool from its beginning to its end, and a transaction that waits for a
+thread holds nothing: so transactions that wait for locks never keep those that hold the locks from going on, however many
+wait. A transaction ends with its commit; the wait until that is durable has no thread: the extension watches all commits of an
+event loop, and tells the loop by a descriptor which of them are. The result of a statement reaches its loop by
+``call_soon_threadsafe``, in the thread of the transaction: the engine's threads never call Python.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
+import itertools
 import queue
 import random
+import weakref
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Awaitable, Callable, Iterable, Optional, Tuple, TypeVar, Union
 
 from . import _errors as errors
+from . import _heddledb
 from ._connection import Connection, Cursor
 from ._placeholders import Parameters
 
@@ -24,6 +28,65 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _Work = Tuple["Future[Any]", Callable[[], Any]]
+
+
+class _Commits:
+    """The commits that the coroutines of one event loop wait for."""
+
+    #: Each loop's; an entry goes with its loop.
+    _of_loops: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Commits]" = weakref.WeakKeyDictionary()
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        # It must not keep the loop: the loop keeps it.
+        self._commits = _heddledb.Commits()
+        self._waiting: "dict[int, asyncio.Future[None]]" = {}
+        self._numbers = itertools.count()
+        loop.add_reader(self._commits.fileno(), self._take)
+
+    @classmethod
+    def of_this_loop(cls) -> "_Commits":
+        loop = asyncio.get_running_loop()
+        found = cls._of_loops.get(loop)
+        if found is None:
+            found = cls._of_loops[loop] = cls(loop)
+        return found
+
+    def commit(self) -> "_Commit":
+        """A commit to come, of a transaction of this loop."""
+        number = next(self._numbers)
+        self._waiting[number] = asyncio.get_running_loop().create_future()
+        return _Commit(self, number)
+
+    def _take(self) -> None:
+        for number, error in self._commits.take():
+            future = self._waiting.get(number)
+            if future is None or future.done():
+                continue
+            if error is None:
+                future.set_result(None)
+            else:
+                future.set_exception(error)
+
+
+class _Commit:
+    """One commit: made in a thread, waited for in the loop."""
+
+    def __init__(self, commits: _Commits, number: int) -> None:
+        self._commits = commits
+        self._number = number
+        self._is_pending = False
+
+    def make(self, connection: Connection) -> None:
+        """Commits; in the transaction's thread."""
+        self._is_pending = connection._commit_early(self._commits._commits, self._number)
+
+    async def durable(self) -> None:
+        """Waits until it is durable."""
+        if self._is_pending:
+            await self._commits._waiting[self._number]
+
+    def forget(self) -> None:
+        self._commits._waiting.pop(self._number, None)
 
 
 class AsyncTransaction:
@@ -83,12 +146,18 @@ class AsyncTransaction:
     async def __aexit__(self, kind: Any, error: Any, traceback: Any) -> None:
         connection, self._connection = self._connection, None
         assert connection is not None and self._thread is not None
+        commit = _Commits.of_this_loop().commit()
         try:
-            if kind is None:
-                await self._wait(connection, connection.commit)
+            try:
+                if kind is None:
+                    made = connection
+                    await self._wait(connection, lambda: commit.make(made))
+            finally:
+                self._work.put(None)
+                await asyncio.wait([asyncio.wrap_future(self._thread)])
+            await commit.durable()
         finally:
-            self._work.put(None)
-            await asyncio.wait([asyncio.wrap_future(self._thread)])
+            commit.forget()
 
     def _serve(self, opened: "Future[Connection]") -> None:
         """The transaction's thread."""
@@ -147,14 +216,21 @@ async def _in_thread(database: "Database", function: Callable[[Any], Any], read_
 
     def body(tx: "Transaction") -> Any:
         current[:] = [tx._connection]
-        return function(tx)
+        result = function(tx)
+        if inspect.iscoroutine(result):
+            result.close()
+            raise TypeError("arun was given a function that returns a coroutine: give it a coroutine function (async def)")
+        return result
 
-    job = database._threads().submit(database.run, body, read_only=read_only, attempts=attempts)
+    commit = _Commits.of_this_loop().commit()
+    job = database._threads().submit(database._run, body, read_only, attempts, commit.make)
     waiter = asyncio.wrap_future(job)
     try:
-        return await asyncio.shield(waiter)
+        result = await asyncio.shield(waiter)
+        await commit.durable()
+        return result
     except asyncio.CancelledError:
-        if job.cancel():
+        if job.cancel() or waiter.done():
             raise
         while not waiter.done():
             for connection in current:
@@ -162,3 +238,5 @@ async def _in_thread(database: "Database", function: Callable[[Any], Any], read_
             await asyncio.wait([waiter], timeout=0.01)
         waiter.exception()
         raise
+    finally:
+        commit.forget()

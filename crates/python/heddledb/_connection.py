@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Type
 
 from . import _errors as errors
 from ._adapt import Converter, EnumClass, enum_converter
-from ._heddledb import Rows, Session
-from ._placeholders import Parameters, translate
+from ._heddledb import Rows, Session, Statement
+from ._placeholders import Parameters, numbered, translate
 from ._snapshot import ArrowRows
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from ._database import Database
+    from ._heddledb import Commits
 
 #: How many rows ``executemany`` gives the engine at a time.
 _ROWS_PER_CALL = 500
@@ -96,14 +98,14 @@ class Cursor:
         """
         session = self._session()
         text, values = translate(operation, parameters)
-        self._start(session.execute(text, values, self.connection._block_for(operation)))
+        self._start(session.execute(text, values, _needs_block(operation)))
         return self
 
     def executemany(self, operation: str, seq_of_parameters: Iterable[Parameters]) -> "Cursor":
         """Runs a statement once for each element, as one transaction: in autocommit mode all of them or none happen."""
         session = self._session()
-        begin = self.connection._block_for(operation)
-        opens = begin is None and session.status == "idle"
+        needs_block = _needs_block(operation)
+        opens = (self.connection._autocommit or not needs_block) and session.status == "idle"
         parameters = iter(seq_of_parameters)
         results: List[Rows] = []
         count = 0
@@ -115,7 +117,7 @@ class Cursor:
                 if not some:
                     break
                 rows = [values if values is not None else [] for _, values in some]
-                for result in session.execute_rows(some[0][0], rows, begin):
+                for result in session.execute_rows(some[0][0], rows, needs_block):
                     count += max(_count(result), 0)
                     if result.columns is not None:
                         results.append(result)
@@ -287,24 +289,20 @@ class Connection:
         self._session: Optional[Session] = session
         self._autocommit = autocommit
         self._isolation_level: Optional[str] = None
-        #: Whether the transactions that begin from now on only read: they read a snapshot.
-        self.read_only = False
+        self._read_only = False
         self._enums: Dict[int, Converter] = {}
+        self._set_block()
 
     def _open_session(self) -> Session:
         if self._session is None:
             raise errors.InterfaceError("the connection is closed")
         return self._session
 
-    def _block_for(self, text: str) -> Optional[str]:
-        """The statement that opens the transaction of this one, if it needs one."""
-        if self._autocommit:
-            return None
-        found = _FIRST_WORD.match(text)
-        if found and found[1].lower() in _WITHOUT_BLOCK:
-            return None
+    def _set_block(self) -> None:
+        """Tells the session which statement opens the transaction blocks of this one."""
         level = f" isolation level {self._isolation_level}" if self._isolation_level else ""
-        return f"begin{level}{' read only' if self.read_only else ''}"
+        begin = f"begin{level}{' read only' if self._read_only else ''}"
+        self._open_session().set_block(None if self._autocommit else begin)
 
     @property
     def autocommit(self) -> bool:
@@ -315,6 +313,17 @@ class Connection:
     def autocommit(self, value: bool) -> None:
         self.commit()
         self._autocommit = bool(value)
+        self._set_block()
+
+    @property
+    def read_only(self) -> bool:
+        """Whether the transactions that begin from now on only read: they read a snapshot."""
+        return self._read_only
+
+    @read_only.setter
+    def read_only(self, value: bool) -> None:
+        self._read_only = bool(value)
+        self._set_block()
 
     @property
     def isolation_level(self) -> Optional[str]:
@@ -329,6 +338,7 @@ class Connection:
         if level is not None and level.upper() not in _LEVELS:
             raise errors.ProgrammingError(f"{level!r}: not an isolation level")
         self._isolation_level = level
+        self._set_block()
 
     @property
     def closed(self) -> bool:
@@ -358,23 +368,31 @@ class Connection:
         """As ``Cursor.executemany``, on a new cursor."""
         return self.cursor().executemany(operation, seq_of_parameters)
 
+    def prepare(self, operation: str) -> Statement:
+        """A statement that is run again and again: ``item = con.prepare("select * from item where id = %s")``.
+
+        ``item.fetchone(7)``, ``item.fetchall(7)`` and ``item.execute(7)`` take the parameters one by one, and do less than a
+        cursor does: rows are tuples, and the labels of enums texts. A text that is wrong is refused when it is run.
+        """
+        return Statement(self._open_session(), numbered(operation), _needs_block(operation))
+
     def executescript(self, script: str) -> Cursor:
         """As ``Cursor.executescript``, on a new cursor."""
         return self.cursor().executescript(script)
 
     def copy_from(self, operation: str, data: bytes) -> int:
         """Runs ``COPY … FROM STDIN`` with this data: the number of rows."""
-        results = self._open_session().copy_from(operation, data, self._block_for(operation))
+        results = self._open_session().copy_from(operation, data, _needs_block(operation))
         return max((_count(result) for result in results), default=0)
 
     def load(self, table: str, rows: Any) -> int:
         """As ``Database.load``, in this connection's transaction."""
-        results = self._open_session().load(table, rows, self._block_for("copy"))
+        results = self._open_session().load(table, rows, True)
         return max((_count(result) for result in results), default=0)
 
     def copy_to(self, operation: str) -> bytes:
         """Runs ``COPY … TO STDOUT``: the data."""
-        results = self._open_session().execute(operation, None, self._block_for(operation))
+        results = self._open_session().execute(operation, None, _needs_block(operation))
         return b"".join(result.data for result in results)
 
     def commit(self) -> None:
@@ -384,13 +402,22 @@ class Connection:
         A transaction in which a statement has failed cannot be committed: it is rolled back, and InternalError raised.
         """
         session = self._open_session()
-        status = session.status
-        if status != "idle":
-            session.execute("commit")
+        self._end(session.status, lambda: session.execute("commit"))
+
+    def _commit_early(self, commits: "Commits", number: int) -> bool:
+        """As ``commit``, without the wait for the disk: whether ``commits`` will say when this number is durable."""
+        session = self._open_session()
+        return bool(self._end(session.status, lambda: session.commit_early(commits, number)))
+
+    @staticmethod
+    def _end(status: str, commit: Callable[[], Any]) -> Any:
+        """Commits if a transaction is open, and raises if it had failed."""
+        result = commit() if status != "idle" else None
         if status == "failed":
             error = errors.InternalError("the transaction had failed: it was rolled back")
             error.sqlstate = "25P02"
             raise error
+        return result
 
     def rollback(self) -> None:
         """Ends the transaction without its effects; nothing happens if none is open."""
@@ -436,6 +463,13 @@ class Connection:
             self.commit()
         else:
             self.rollback()
+
+
+@lru_cache(maxsize=1024)
+def _needs_block(text: str) -> bool:
+    """Whether a statement opens a transaction block where statements are not transactions of their own."""
+    found = _FIRST_WORD.match(text)
+    return not (found and found[1].lower() in _WITHOUT_BLOCK)
 
 
 def _count(rows: Rows) -> int:

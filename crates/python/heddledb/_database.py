@@ -63,7 +63,8 @@ class Database:
     is one database; the ``durability`` of the first one counts: ``"group"`` (the default: a commit returns when it is
     on disk), ``"async"`` (a crash may lose the last moments), ``"none"`` (nothing is logged).
 
-    ``async_threads``: how many transactions of coroutines are open at a time; more of them wait without a thread.
+    ``async_threads``: how many transactions of coroutines are open at a time; more of them wait without a thread, and so do
+    those whose commits wait for the disk.
 
     Raises OperationalError if another process has the database open.
     """
@@ -113,12 +114,21 @@ class Database:
         On a conflict (40001, 40P01) the transaction is rolled back and the function called again, at most ``attempts``
         times: what it does beside the database may happen several times. An exception of the function rolls back.
         """
+        return self._run(function, read_only, attempts, Connection.commit)
+
+    def _run(
+        self,
+        function: Callable[[Transaction], T],
+        read_only: bool,
+        attempts: int,
+        commit: Callable[[Connection], object],
+    ) -> T:
         for attempt in range(1, attempts + 1):
             connection = self._take()
             try:
                 connection.execute("begin read only" if read_only else "begin")
                 result = function(Transaction(connection))
-                connection.commit()
+                commit(connection)
                 return result
             except errors.Error as error:
                 if not error.retryable or attempt == attempts:

@@ -71,6 +71,11 @@ def _named(text: str) -> Tuple[str, Tuple[str, ...]]:
     return text, tuple(names)
 
 
+def numbered(text: str) -> str:
+    """The text of a statement with ``%s``, or with ``$1`` itself, as SQL has it."""
+    return _positional(text)[0] if "%" in text else text
+
+
 def translate(text: str, parameters: Parameters) -> Tuple[str, Optional[List[Any]]]:
     """SQL's text and the parameters in order; ``None`` without parameters."""
     if parameters is None:

@@ -21,6 +21,8 @@ use heddledb::{Database, Options};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 
+use crate::forks::Process;
+
 /// The databases of this process.
 static OPENED: Mutex<Table> = Mutex::new(Table { by_path: None, count: 0, is_inherited: false });
 
@@ -53,7 +55,7 @@ const LOCK_FILE: &str = "LOCK";
 struct Opened {
     sql: Sql,
     path: Option<PathBuf>,
-    process: u32,
+    process: Process,
 }
 
 /// A handle of an open database; the last one closes it. Drop it without the GIL.
@@ -71,7 +73,7 @@ impl Handle {
         let sql = Sql::new(&Database::open(path, options)?)?;
         let unreadable = |error| SqlError::new(SqlState::IO_ERROR, format!("{}: {error}", path.display()));
         let path = path.canonicalize().map_err(unreadable)?;
-        let known = Arc::new(Opened { sql, path: Some(path.clone()), process: std::process::id() });
+        let known = Arc::new(Opened { sql, path: Some(path.clone()), process: Process::current() });
         by_path.insert(path, Arc::downgrade(&known));
         opened.count += 1;
         Ok(Handle(Some(known)))
@@ -83,7 +85,7 @@ impl Handle {
         opened.check()?;
         let sql = Sql::new(&Database::in_memory()?)?;
         opened.count += 1;
-        Ok(Handle(Some(Arc::new(Opened { sql, path: None, process: std::process::id() }))))
+        Ok(Handle(Some(Arc::new(Opened { sql, path: None, process: Process::current() }))))
     }
 
     /// SQL on the database.
@@ -92,14 +94,14 @@ impl Handle {
     /// 55000 in a process that inherited the database by a fork.
     pub fn sql(&self) -> Result<&Sql, SqlError> {
         match &self.0 {
-            Some(opened) if opened.process == std::process::id() => Ok(&opened.sql),
+            Some(opened) if opened.process.is_current() => Ok(&opened.sql),
             _ => Err(inherited()),
         }
     }
 
     /// Returns true if this process inherited the database by a fork.
     pub fn is_inherited(&self) -> bool {
-        self.0.as_ref().is_some_and(|opened| opened.process != std::process::id())
+        self.0.as_ref().is_some_and(|opened| !opened.process.is_current())
     }
 
     /// The directory of the database; `None` for one in memory.
@@ -117,7 +119,7 @@ impl Clone for Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         let Some(opened) = self.0.take() else { return };
-        if opened.process != std::process::id() {
+        if !opened.process.is_current() {
             // Its threads and locks are the parent's.
             std::mem::forget(opened);
             return;

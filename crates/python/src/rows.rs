@@ -156,10 +156,6 @@ impl Rows {
         Rows { table: Arc::new(table), position: Mutex::new(0) }
     }
 
-    fn width(&self) -> usize {
-        self.table.fields.as_ref().map_or(0, |fields| fields.len())
-    }
-
     /// Takes at most `count` rows: returns the position of the first, and their number.
     fn take(&self, count: usize) -> (usize, usize) {
         let mut position = self.position.lock();
@@ -168,13 +164,28 @@ impl Rows {
         *position = start + count;
         (start, count)
     }
+}
 
-    fn row<'py>(&self, py: Python<'py>, number: usize) -> PyResult<Bound<'py, PyTuple>> {
-        let width = self.width();
-        let values = &self.table.values[number * width..(number + 1) * width];
-        let values = values.iter().map(|value| to_python(py, value)).collect::<PyResult<Vec<_>>>()?;
-        PyTuple::new(py, values)
+/// A row of a table.
+pub fn row_of<'py>(py: Python<'py>, table: &Table, number: usize) -> PyResult<Bound<'py, PyTuple>> {
+    let width = table.fields.as_ref().map_or(0, |fields| fields.len());
+    let values = &table.values[number * width..(number + 1) * width];
+    let values = values.iter().map(|value| to_python(py, value)).collect::<PyResult<Vec<_>>>()?;
+    PyTuple::new(py, values)
+}
+
+/// Rows of a table: `count` ones from `start`.
+pub fn rows_of<'py>(
+    py: Python<'py>,
+    table: &Table,
+    start: usize,
+    count: usize,
+) -> PyResult<Bound<'py, PyList>> {
+    let list = PyList::empty(py);
+    for number in start..start + count {
+        list.append(row_of(py, table, number)?)?;
     }
+    Ok(list)
 }
 
 #[pymethods]
@@ -206,7 +217,7 @@ impl Rows {
     /// The next row; `None` behind the last one.
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
         let (start, count) = self.take(1);
-        if count == 0 { Ok(None) } else { self.row(py, start).map(Some) }
+        if count == 0 { Ok(None) } else { row_of(py, &self.table, start).map(Some) }
     }
 
     /// The rows that are left, as a stream of Arrow's.
@@ -218,10 +229,6 @@ impl Rows {
     /// Up to `count` rows.
     fn fetch<'py>(&self, py: Python<'py>, count: usize) -> PyResult<Bound<'py, PyList>> {
         let (start, count) = self.take(count);
-        let list = PyList::empty(py);
-        for number in start..start + count {
-            list.append(self.row(py, number)?)?;
-        }
-        Ok(list)
+        rows_of(py, &self.table, start, count)
     }
 }

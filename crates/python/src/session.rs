@@ -13,8 +13,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::arrow;
+use crate::commits::Commits;
 use crate::database::drop_without_gil;
 use crate::errors::exception;
+use crate::forks::Process;
 use crate::interrupt::{Interruptible, see_signals};
 use crate::opened::{Handle, inherited};
 use crate::rows::{Collector, Rows, Table};
@@ -52,7 +54,9 @@ pub struct Session {
     open: Mutex<Option<Open>>,
     known: Mutex<HashMap<String, Known>>,
     canceller: Canceller,
-    process: u32,
+    process: Process,
+    /// The statement that opens a transaction block, for statements that need one; `None` in autocommit mode.
+    block: Mutex<Option<Arc<str>>>,
 }
 
 impl Session {
@@ -69,7 +73,8 @@ impl Session {
             open: Mutex::new(Some(Open { connection, handle })),
             known: Mutex::default(),
             canceller,
-            process: std::process::id(),
+            process: Process::current(),
+            block: Mutex::new(None),
         })
     }
 
@@ -82,7 +87,7 @@ impl Session {
         see_signals(py)?;
         let done = py.detach(|| {
             // A thread that held the lock at a fork is not there to release it.
-            if self.process != std::process::id() {
+            if !self.process.is_current() {
                 return Err(inherited());
             }
             let mut open = self.open.lock();
@@ -118,20 +123,27 @@ impl Session {
         known.insert(text.to_string(), Known { hints, types });
     }
 
-    /// Runs a statement with each of these rows of parameters, in a transaction that `begin` opens.
-    fn run_rows(
+    /// The statement that opens the transaction block of a statement that needs one.
+    fn block(&self, opens_block: bool) -> Option<Arc<str>> {
+        if opens_block { self.block.lock().clone() } else { None }
+    }
+
+    /// Runs a statement with each of these rows of parameters; in a transaction block, unless the session is in autocommit
+    /// mode or the statement needs none.
+    pub fn run_rows(
         &self,
         py: Python<'_>,
         text: &str,
         rows: &[Vec<Bound<'_, PyAny>>],
-        begin: Option<&str>,
+        opens_block: bool,
     ) -> PyResult<Vec<Table>> {
+        let block = self.block(opens_block);
         let hints = hints_of(rows)?;
         let mut types = match self.known_types(text, &hints) {
             Some(types) => types,
             None => {
                 let types = self.with(py, |connection| {
-                    open_block(connection, begin)?;
+                    open_block(connection, block.as_deref())?;
                     connection.prepare("", text, &hints)?;
                     connection.parameter_types("")
                 })?;
@@ -145,7 +157,7 @@ impl Session {
                 parameters.push(parameters_of(py, row, &types)?);
             }
             let ran = self.with(py, |connection| {
-                open_block(connection, begin)?;
+                open_block(connection, block.as_deref())?;
                 run_prepared(connection, text, &hints, &types, parameters)
             })?;
             match ran {
@@ -161,46 +173,55 @@ impl Session {
 
 #[pymethods]
 impl Session {
+    /// Sets the statement that opens a transaction block before those that need one, unless one is open; `None`: autocommit.
+    fn set_block(&self, begin: Option<&str>) {
+        *self.block.lock() = begin.map(Arc::from);
+    }
+
     /// Runs a text. `parameters`: those of one statement, in order; without them the text may have several statements.
-    /// `begin`: the statement that opens a transaction block first, unless one is open.
-    #[pyo3(signature = (text, parameters=None, begin=None))]
+    /// `opens_block`: in a transaction block, if the session has one.
+    #[pyo3(signature = (text, parameters=None, opens_block=false))]
     fn execute(
         &self,
         py: Python<'_>,
         text: &str,
         parameters: Option<Vec<Bound<'_, PyAny>>>,
-        begin: Option<&str>,
+        opens_block: bool,
     ) -> PyResult<Vec<Rows>> {
         let tables = match parameters {
-            Some(row) => self.run_rows(py, text, &[row], begin)?,
-            None => self.with(py, |connection| {
-                open_block(connection, begin)?;
-                let mut sink = Collector::default();
-                connection.simple_query(text, &mut sink)?;
-                Ok(sink.tables)
-            })?,
+            Some(row) => self.run_rows(py, text, &[row], opens_block)?,
+            None => {
+                let block = self.block(opens_block);
+                self.with(py, |connection| {
+                    open_block(connection, block.as_deref())?;
+                    let mut sink = Collector::default();
+                    connection.simple_query(text, &mut sink)?;
+                    Ok(sink.tables)
+                })?
+            }
         };
         Ok(tables.into_iter().map(Rows::new).collect())
     }
 
     /// Runs a statement once for each row of parameters.
-    #[pyo3(signature = (text, rows, begin=None))]
+    #[pyo3(signature = (text, rows, opens_block=false))]
     fn execute_rows(
         &self,
         py: Python<'_>,
         text: &str,
         rows: Vec<Vec<Bound<'_, PyAny>>>,
-        begin: Option<&str>,
+        opens_block: bool,
     ) -> PyResult<Vec<Rows>> {
-        let tables = self.run_rows(py, text, &rows, begin)?;
+        let tables = self.run_rows(py, text, &rows, opens_block)?;
         Ok(tables.into_iter().map(Rows::new).collect())
     }
 
     /// Runs COPY … FROM STDIN with this data.
-    #[pyo3(signature = (text, data, begin=None))]
-    fn copy_from(&self, py: Python<'_>, text: &str, data: &[u8], begin: Option<&str>) -> PyResult<Vec<Rows>> {
+    #[pyo3(signature = (text, data, opens_block=false))]
+    fn copy_from(&self, py: Python<'_>, text: &str, data: &[u8], opens_block: bool) -> PyResult<Vec<Rows>> {
+        let block = self.block(opens_block);
         let tables = self.with(py, |connection| {
-            open_block(connection, begin)?;
+            open_block(connection, block.as_deref())?;
             let mut rest = data;
             let mut input = |into: &mut Vec<u8>| {
                 let (piece, left) = rest.split_at(rest.len().min(1 << 16));
@@ -216,19 +237,20 @@ impl Session {
     }
 
     /// Loads the rows of an object with `__arrow_c_stream__` into a table, whose name is SQL.
-    #[pyo3(signature = (table, rows, begin=None))]
+    #[pyo3(signature = (table, rows, opens_block=false))]
     fn load(
         &self,
         py: Python<'_>,
         table: &str,
         rows: &Bound<'_, PyAny>,
-        begin: Option<&str>,
+        opens_block: bool,
     ) -> PyResult<Vec<Rows>> {
         let reader = arrow::from_object(rows)?;
         let text = arrow::copy_statement(table, &reader);
         let mut lines = arrow::CopyText::new(reader);
+        let block = self.block(opens_block);
         let tables = self.with(py, |connection| {
-            open_block(connection, begin)?;
+            open_block(connection, block.as_deref())?;
             let mut input = |into: &mut Vec<u8>| lines.next(into);
             let mut sink = Collector::with_input(&mut input);
             connection.simple_query(&text, &mut sink)?;
@@ -254,7 +276,7 @@ impl Session {
     /// The state of the connection: `idle`, `in transaction`, `failed`, or `closed`.
     #[getter]
     fn status(&self, py: Python<'_>) -> &'static str {
-        if self.process != std::process::id() {
+        if !self.process.is_current() {
             return "closed";
         }
         py.detach(|| match self.open.lock().as_ref().map(|open| open.connection.status()) {
@@ -276,14 +298,27 @@ impl Session {
 
     /// Ends the statement in progress with 57014, from any thread.
     fn cancel(&self, py: Python<'_>) {
-        if self.process == std::process::id() {
+        if self.process.is_current() {
             py.detach(|| self.canceller.cancel());
         }
     }
 
+    /// Commits, and returns before the log has answered: false, or true if `commits` will say when this number's commit is
+    /// durable.
+    fn commit_early(&self, py: Python<'_>, commits: Bound<'_, Commits>, number: u64) -> PyResult<bool> {
+        let commits = commits.get();
+        self.with(py, |connection| {
+            match connection.commit_early()?.map(|commit| commits.add(number, commit)) {
+                Some(None) => Ok(true),
+                Some(Some(outcome)) => Ok(outcome.map(|()| false)?),
+                None => Ok(false),
+            }
+        })
+    }
+
     /// Closes the connection: an open transaction is rolled back.
     fn close(&self, py: Python<'_>) {
-        if self.process == std::process::id() {
+        if self.process.is_current() {
             py.detach(|| {
                 let open = self.open.lock().take();
                 drop(open);

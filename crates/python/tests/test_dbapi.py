@@ -273,3 +273,44 @@ def test_a_prepared_text_follows_the_schema(con):
     con.execute("insert into t values (%s)", ("x",))
     con.execute("alter table t add column b int default 7")
     assert con.execute("select * from t where a = %s", ("x",)).fetchall() == [("x", 7)]
+
+
+def test_prepared_statements(con):
+    con.execute("create table item (id int primary key, name text)")
+    insert = con.prepare("insert into item values (%s, %s)")
+    assert [insert.execute(n, f"item {n}") for n in range(3)] == [1, 1, 1]
+    name = con.prepare("select name from item where id = $1")
+    assert (name.text, name.fetchone(1), name.fetchone(7)) == ("select name from item where id = $1", ("item 1",), None)
+    assert con.prepare("select id from item where name like 'item%%' order by id").fetchall() == [(0,), (1,), (2,)]
+    assert con.prepare("update item set name = null where id > %s").execute(0) == 2
+    assert con.prepare("select 1 + %s").fetchone(2**40) == (2**40 + 1,)
+    con.rollback()
+    with pytest.raises(heddledb.ProgrammingError):
+        name.fetchone(1)
+    for wrong in [lambda: con.prepare("selec").execute(), lambda: con.prepare("select %(n)s"), lambda: name.fetchone()]:
+        with pytest.raises(heddledb.Error):
+            wrong()
+
+
+def test_prepared_statements_follow_the_table_and_the_mode(con):
+    con.autocommit = True
+    con.execute("create table item (id int primary key, n int)")
+    con.prepare("insert into item values (%s, %s)").execute(1, 10)
+    read = con.prepare("select * from item where id = %s")
+    assert read.fetchone(1) == (1, 10)
+    con.execute("alter table item add column text text default 'new'")
+    con.execute("alter table item alter column n type text")
+    assert read.fetchone(1) == (1, "10", "new")
+    con.autocommit = False
+    con.prepare("update item set n = 'twenty' where id = %s").execute(1)
+    assert con.in_transaction
+    con.rollback()
+    assert read.fetchone(1) == (1, "10", "new")
+    con.commit()
+    con.read_only = True
+    with pytest.raises(heddledb.InternalError):
+        con.prepare("delete from item").execute()
+    con.rollback()
+    con.close()
+    with pytest.raises(heddledb.Error):
+        read.fetchone(1)

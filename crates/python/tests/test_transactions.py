@@ -1,6 +1,9 @@
 """Transactions as functions, and for asyncio."""
 
 import asyncio
+import contextlib
+import gc
+import os
 import threading
 import time
 
@@ -185,4 +188,93 @@ def test_a_cancelled_coroutine_cancels_its_statement_and_rolls_back(db, kind):
     began = time.monotonic()
     asyncio.run(main())
     assert time.monotonic() - began < 1800
+    assert number(db) == 0
+
+
+def test_commits_of_coroutines_hold_no_thread_of_the_pool(path):
+    """Two threads, and hundreds of transactions whose commits wait for the disk: nothing is lost, results come in order."""
+    with heddledb.Database(path, async_threads=2) as db:
+        db.run(lambda tx: tx.execute("create table entry (id int primary key)"))
+        is_durable = []
+
+        async def one(number):
+            async def add(tx):
+                await tx.execute("insert into entry values (%s)", (number,))
+                return number
+
+            result = await db.arun(add)
+            is_durable.append(result)
+            return result
+
+        async def main():
+            return await asyncio.gather(*(one(number) for number in range(300)))
+
+        assert asyncio.run(main()) == list(range(300))
+        assert sorted(is_durable) == list(range(300))
+        assert db.run(lambda tx: tx.execute("select count(*) from entry").fetchone()) == (300,)
+
+
+def threads_named(name):
+    found = 0
+    for task in os.listdir("/proc/self/task"):
+        with contextlib.suppress(OSError), open(f"/proc/self/task/{task}/comm") as comm:
+            found += comm.read().strip() == name
+    return found
+
+
+def test_an_event_loop_that_is_gone_leaves_no_thread(path):
+    with heddledb.Database(path) as db:
+        db.run(lambda tx: tx.execute("create table entry (id int)"))
+
+        async def main():
+            await db.arun(lambda tx: tx.execute("insert into entry values (1)"))
+            return threads_named("heddle-commits")
+
+        assert asyncio.run(main()) >= 1
+        for _ in range(20):
+            asyncio.run(main())
+        deadline = time.monotonic() + 60
+        while threads_named("heddle-commits") > 0:
+            gc.collect()
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+
+def test_coroutines_see_conflicts_and_failed_transactions_at_commit(db):
+    async def conflict(tx):
+        (n,) = (await tx.execute("select n from counter where id = 1")).fetchone()
+        await asyncio.to_thread(db.run, lambda other: other.execute("update counter set n = n + 1 where id = 1"))
+        await tx.execute("update counter set n = %s where id = 2", (n,))
+
+    async def failed():
+        async with db.atransaction() as tx:
+            with pytest.raises(heddledb.DataError):
+                await tx.execute("select 1 / 0")
+
+    async def main():
+        with pytest.raises(heddledb.OperationalError) as caught:
+            await db.arun(conflict, attempts=3)
+        assert caught.value.retryable
+        with pytest.raises(heddledb.InternalError) as caught:
+            await failed()
+        assert caught.value.sqlstate == "25P02"
+        # Definitions and notifications have waited when the transaction ends.
+        await db.arun(lambda tx: tx.execute("create table later (id int)"))
+        await db.arun(lambda tx: tx.execute("select pg_notify('news', 'n')"))
+
+    asyncio.run(main())
+    assert (number(db, 1), number(db, 2)) == (3, 0)
+    assert db.run(lambda tx: tx.execute("select count(*) from later").fetchone()) == (0,)
+
+
+def test_a_function_that_returns_a_coroutine_is_refused_and_rolled_back(db):
+    async def later():
+        pass
+
+    def wrong(tx):
+        tx.execute("update counter set n = 7")
+        return later()
+
+    with pytest.raises(TypeError, match="async def"):
+        asyncio.run(db.arun(wrong))
     assert number(db) == 0

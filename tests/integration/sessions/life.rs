@@ -4,9 +4,9 @@ use std::future::Future;
 use std::sync::mpsc::channel;
 use std::thread;
 
-use heddledb::{Canceler, Error, Session, SessionState, key, row};
+use heddledb::{Canceler, Database, Error, Options, ProtocolKind, Session, SessionState, key, row};
 
-use crate::sessions::rig::{under_every_protocol, value};
+use crate::sessions::rig::{Rig, under_every_protocol, value};
 
 #[test]
 fn a_transaction_is_begun_once_and_ended_once() {
@@ -158,5 +158,43 @@ fn sessions_and_their_futures_are_sent_between_threads() {
         is_send(&commit);
         fn ends<F: Future<Output = heddledb::Result<()>>>(_: &F) {}
         ends(&commit);
+        drop(commit);
+        fn goes_on_without_its_session(_: impl Send + 'static) {}
+        goes_on_without_its_session(session.commit_early());
+    });
+}
+
+#[test]
+fn an_early_commit_is_seen_at_once_and_completes_with_its_group() {
+    for &protocol in ProtocolKind::ALL {
+        let directory = tempfile::tempdir().expect("a directory");
+        let options = Options::default().protocol(protocol).workers(2);
+        let db = Database::open(directory.path().join("db"), options).expect("opened");
+        let rig = &Rig::of(db, protocol);
+        let mut session = rig.begin();
+        session.run(|tx| tx.add(&rig.items, key![1], "value", 5)).expect("added");
+        let pending = session.commit_early().expect("committed");
+        assert_eq!(session.state(), SessionState::Idle);
+        assert!(pending.epoch() > 0, "{}", rig.protocol);
+        assert_eq!(rig.value(1), Some(15), "{}", rig.protocol);
+        session.begin().expect("the session goes on");
+        let epoch = pending.epoch();
+        pending.wait().expect("durable");
+        assert!(rig.db.durable_epoch() >= epoch, "{}", rig.protocol);
+        // A reader has nothing to wait for.
+        session.run(|tx| value(tx, &rig.items, 1)).expect("read");
+        assert_eq!(session.commit_early().expect("committed").epoch(), 0);
+        assert_eq!(session.commit_early().map(|_| ()), Err(Error::NoTransaction));
+    }
+}
+
+#[test]
+fn an_early_commit_that_conflicts_fails_at_once() {
+    under_every_protocol(|rig| {
+        let mut session = rig.begin();
+        assert_eq!(rig.read(&mut session, 1), Ok(Some(10)));
+        rig.set(1, 11);
+        let ended = rig.write(&mut session, 2, 30).and_then(|()| session.commit_early().map(|_| ()));
+        assert_eq!(ended, Err(Error::Conflict), "{}", rig.protocol);
     });
 }

@@ -48,6 +48,11 @@ impl Pending {
         self.effects.is_empty()
     }
 
+    /// Returns true if the transaction notifies others.
+    pub fn notifies(&self) -> bool {
+        !self.notified.is_empty()
+    }
+
     pub fn begin_statement(&mut self) {
         self.of_statement = self.effects.len();
     }
@@ -128,7 +133,7 @@ impl SessionEnvironment {
     /// The transaction is about to commit: its notifications have their place behind those of transactions that it may depend
     /// on, and ahead of those that may depend on it.
     pub(super) fn order_notifications(&mut self) {
-        if !self.pending.notified.is_empty() {
+        if self.pending.notifies() {
             self.ticket = Some(Ticket::new(&self.shared.sessions));
         }
     }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hashbrown::HashMap;
-use heddledb::{Canceler, Dependency, Session, SessionSavepoint, SessionState};
+use heddledb::{Canceler, Dependency, PendingCommit, Session, SessionSavepoint, SessionState};
 
 use crate::access;
 use crate::catalog::Catalog;
@@ -59,6 +59,10 @@ pub(crate) struct Transaction {
     uses: Arc<Uses>,
     /// The version of the settings whose timeouts the engine's session has; 0: none's.
     settings_version: u64,
+    /// True while a commit need not wait for the log: see [`Connection::commit_early`].
+    commits_early: bool,
+    /// The commit that did not wait.
+    pending_commit: Option<PendingCommit>,
 }
 
 /// The changes of a transaction besides rows.
@@ -110,6 +114,8 @@ impl Transaction {
             has_queried: false,
             has_committed: false,
             settings_version: 0,
+            commits_early: false,
+            pending_commit: None,
         }
     }
 
@@ -213,7 +219,7 @@ impl Transaction {
     fn commit_now(&mut self, shared: &Arc<Shared>, restarted: &HashMap<u32, Standing>) -> Result<()> {
         self.end();
         let Changes { catalog, sequences } = std::mem::take(&mut self.changes);
-        let commit = |session: &mut Session| {
+        let commit = |session: &mut Session, catalog: Option<Arc<Catalog>>| {
             match catalog {
                 Some(catalog) => session.commit_publishing(Arc::new(Publication::new(shared, catalog)))?,
                 None => session.commit()?,
@@ -221,7 +227,11 @@ impl Transaction {
             Ok(())
         };
         if sequences.is_empty() {
-            return commit(&mut self.session);
+            if self.commits_early && catalog.is_none() {
+                self.pending_commit = Some(self.session.commit_early()?);
+                return Ok(());
+            }
+            return commit(&mut self.session, catalog);
         }
         let changes: Vec<(u32, Option<Standing>)> = sequences
             .into_iter()
@@ -232,7 +242,8 @@ impl Transaction {
                 SequenceChange::Forget(oid) => (oid, None),
             })
             .collect();
-        let committed = shared.sequences.commit_with(&mut self.session, &changes, commit);
+        let committed =
+            shared.sequences.commit_with(&mut self.session, &changes, |session| commit(session, catalog));
         if committed.is_err() && self.session.state() != SessionState::Idle {
             self.session.rollback()?;
         }

@@ -2,6 +2,7 @@
 //! transactions of several connections, cancellation.
 
 mod copy;
+mod early_commits;
 mod exported_snapshots;
 mod temporary_objects;
 

@@ -1,5 +1,7 @@
 //! The statements of transaction blocks: BEGIN, COMMIT, ROLLBACK, SAVEPOINT, SET TRANSACTION.
 
+use heddledb::PendingCommit;
+
 use super::{Block, Savepoint};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{SetScope, TransactionModes};
@@ -101,6 +103,21 @@ impl Connection {
                 Ok("COMMIT")
             }
         }
+    }
+
+    /// Commits the open transaction block as `COMMIT` does, but returns before the log has answered: others see the
+    /// transaction, and the connection goes on, but nobody must be told that it has committed before the returned commit
+    /// completes. `None`: there is nothing left to wait for. A transaction that changes definitions or notifies has
+    /// waited already.
+    ///
+    /// # Errors
+    /// Those of `COMMIT`, but for a failure of the log, which the returned commit reports.
+    pub fn commit_early(&mut self) -> Result<Option<PendingCommit>> {
+        self.transaction.commits_early = !self.environment.pending.notifies();
+        let done = self.query("COMMIT");
+        self.transaction.commits_early = false;
+        let pending = self.transaction.pending_commit.take();
+        done.map(|_| pending)
     }
 
     pub(in crate::session) fn rollback(&mut self, chain: bool) -> Result<&'static str> {
