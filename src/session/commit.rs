@@ -96,7 +96,7 @@ impl Session {
     }
 
     /// Same as [`commit`](Self::commit), but returns before the log has answered. The transaction has committed, and
-    /// others see it; nobody must be told so before the returned [`PendingCommit`] completes.
+    /// others see it, but its caller must not acknowledge it before the returned [`PendingCommit`] completes.
     ///
     /// # Errors
     /// Same errors as [`commit`](Self::commit), but for [`Error::LogFailed`], which the [`PendingCommit`] returns.
@@ -112,7 +112,7 @@ impl Session {
         self.wait_until_durable(epoch, epoch > 0).await
     }
 
-    /// Commits without the wait for the log. The epoch that must be durable before anybody is told; 0: nothing was written.
+    /// Commits without the wait for the log. The epoch that must be durable before it is acknowledged; 0: nothing was written.
     async fn commit_in_memory(&mut self, definitions: Option<Arc<dyn DefinitionChange>>) -> Result<u64> {
         nesting::check("the commit of a session")?;
         if self.state() == SessionState::Idle {

@@ -4,7 +4,7 @@
 //! opened      databases that this process has open: shared by path, closed after a fork
 //! database    the class Database                     session     the class Session: one connection
 //! commits     commits that the coroutines of an event loop wait for
-//! statement   the class Statement: a text that is run again and again
+//! statement   the class Statement: a text for many executions
 //! forks       whether this process is a child of the one that made an object
 //! interrupt   Ctrl-C cancels the main thread's statement
 //! rows        results, collected without the GIL     errors      a SqlError becomes a class of PEP 249

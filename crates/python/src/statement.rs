@@ -1,4 +1,4 @@
-//! The class Statement: a text that is run again and again with other parameters.
+//! The class Statement: a text for many executions with other parameters.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};

@@ -106,7 +106,7 @@ impl Connection {
     }
 
     /// Commits the open transaction block as `COMMIT` does, but returns before the log has answered: others see the
-    /// transaction, and the connection goes on, but nobody must be told that it has committed before the returned commit
+    /// transaction, and the connection goes on, but the caller must not acknowledge it before the returned commit
     /// completes. `None`: there is nothing left to wait for. A transaction that changes definitions or notifies has
     /// waited already.
     ///
