@@ -104,9 +104,9 @@ pub struct SplitReport {
 }
 
 impl Database {
-    /// Labels a column of a record by hand: under `phased` it is split for this operation in every split
+    /// Labels a column of a record by hand: under `phased` and `auto` it is split for this operation in every split
     /// phase from the next one on, whether it is contended or not. Under other protocols labels have no
-    /// effect. The column is not split while the record is missing, or while the column is NULL and the
+    /// effect, but they are kept for [a change of the protocol](Database::set_protocol). The column is not split while the record is missing, or while the column is NULL and the
     /// operation is `add` or `multiply`, which leave NULL unchanged; the other operations treat NULL as less
     /// than everything.
     ///
@@ -129,7 +129,7 @@ impl Database {
                  columns with bounds not for multiply";
             return Err(Error::InvalidValue { what: layout.name.clone(), detail: detail.to_string() });
         }
-        self.label(wanted, true);
+        self.engine().protocols().label(&wanted, true);
         Ok(())
     }
 
@@ -139,7 +139,7 @@ impl Database {
     /// The key does not fit the table.
     pub fn unsplit<'k>(&self, table: &Table, key: impl IntoKey<'k>, column: impl ColumnName) -> Result<()> {
         let wanted = self.wanted(table, key, column, SplitOperation::ADD)?;
-        self.label(wanted, false);
+        self.engine().protocols().label(&wanted, false);
         Ok(())
     }
 
@@ -157,12 +157,6 @@ impl Database {
         }
         let key = core.encode_key(key.into_key().as_ref(), true)?;
         Ok(Wanted { table: core.id(), key, column: position(core, column)?, operation: operation.0 })
-    }
-
-    fn label(&self, wanted: Wanted, on: bool) {
-        if let Some(phases) = self.engine().phases() {
-            phases.label(wanted, on);
-        }
     }
 
     /// Returns statistics of the phases; `None` if the protocol has none.

@@ -11,6 +11,11 @@ impl Database {
         self.engine().protocol_kind()
     }
 
+    /// The protocol with which the database was opened.
+    pub fn opened_protocol(&self) -> ProtocolKind {
+        self.shared.protocol_change().opened_with()
+    }
+
     /// Has another protocol isolate transactions from now on, with the options that it was given when the database was opened.
     ///
     /// Transactions that are running are retried under the new protocol, and no result is lost or repeated. Sessions, snapshots

@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::pipeline::call::InFlight;
 use crate::pipeline::event_count::EventCount;
 use crate::pipeline::hold_off::HoldOffs;
+use crate::pipeline::loads::Loads;
 use crate::pipeline::output::Output;
 use crate::pipeline::phase_coordinator::PhaseChange;
 use crate::pipeline::retry::Retry;
@@ -42,6 +43,7 @@ pub(crate) struct Engine {
     protocols: Protocols,
     /// Transactions that began under a protocol that has been replaced meanwhile, and have not ended.
     replaced: AtomicUsize,
+    loads: Loads,
     progress: Progress,
     space: LogSpace,
     log_event_count: EventCount,
@@ -85,6 +87,7 @@ impl Engine {
             store,
             protocols,
             replaced: AtomicUsize::new(0),
+            loads: Loads::default(),
             progress,
             space,
             log_event_count: EventCount::default(),
@@ -139,19 +142,22 @@ impl Engine {
     /// The protocol of an attempt that begins.
     #[inline]
     pub(crate) fn protocol_of(&self, attempt: &Attempt<'_>) -> &dyn Protocol {
-        let number = epoch::protocol_of(attempt.generation());
-        attempt.held().borrow_mut().protocol = number;
-        self.protocols.get(number)
+        self.protocols.get(epoch::protocol_of(attempt.generation()))
     }
 
-    /// Returns true if the protocol of the last attempt is no longer in force.
+    /// Returns true if the protocol was changed since the last attempt began, also if it is the same again by now.
     pub(crate) fn is_replaced(&self, held: &Held) -> bool {
-        held.protocol != self.protocol_number()
+        !epoch::is_of_one_protocol(held.generation, self.store.epochs().generation())
     }
 
     /// The transactions that began under a protocol that has been replaced meanwhile, and have not ended.
     pub(crate) fn replaced(&self) -> &AtomicUsize {
         &self.replaced
+    }
+
+    /// Running accesses of sessions that load rows, for which changes of the protocol wait.
+    pub(crate) fn loads(&self) -> &Loads {
+        &self.loads
     }
 
     /// Releases what a thread holds of any protocol's at the end of a group of calls.

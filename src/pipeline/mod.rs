@@ -19,6 +19,7 @@
 //! | `partition` | execution by executors that own the data |
 //! | `phase_coordinator`, `stash` | when phases change; calls that wait for the end of a split phase |
 //! | `hold_off` | makes others wait for a transaction that they would starve |
+//! | `protocol_change`, `loads` | puts another protocol in force; what it waits for |
 //! | `snapshots` | requests for snapshots |
 //! | `checkpoint`, `follower` | copies of all records beside execution, by this process or another one |
 //! | `maintenance`, `reclaimer` | the schedule's upkeep; memory of dropped tables and deleted rows |
@@ -35,6 +36,7 @@ pub(crate) mod group_clock;
 pub(crate) mod handover_queue;
 pub(crate) mod hold_off;
 pub(crate) mod input;
+pub(crate) mod loads;
 pub(crate) mod log;
 pub(crate) mod maintenance;
 pub(crate) mod nesting;

@@ -11,6 +11,7 @@
 //! # Invariants
 //! - One change at a time; none once the database is being closed.
 //! - A transaction that a change has had retried ends before the next change is made: so changes starve no transaction.
+//! - No access of a session that loads rows is running (`loads`): it could not be retried.
 //!
 //! # Concurrency
 //! What a change publishes, it publishes with the generation, and by opening the gate (`crate::storage::epoch`).
@@ -60,13 +61,14 @@ pub(crate) struct ProtocolChange {
     changing: Mutex<()>,
     is_closed: AtomicBool,
     opened: Instant,
+    opened_with: ProtocolKind,
     made: Mutex<Vec<Choice>>,
 }
 
 impl ProtocolChange {
     /// For the database of this engine.
     pub(crate) fn new(engine: Arc<Engine>, input: Arc<Input>, phases: Arc<PhaseThread>) -> ProtocolChange {
-        let first = engine.protocol_kind().to_string();
+        let opened_with = engine.protocol_kind();
         let change = ProtocolChange {
             engine,
             input,
@@ -74,15 +76,21 @@ impl ProtocolChange {
             changing: Mutex::new(()),
             is_closed: AtomicBool::new(false),
             opened: Instant::now(),
+            opened_with,
             made: Mutex::default(),
         };
-        change.note("none".to_string(), first, "the database was opened with it");
+        change.note("none".to_string(), opened_with.to_string(), "the database was opened with it");
         change
     }
 
     /// The moment at which the database was opened.
     pub(crate) fn opened(&self) -> Instant {
         self.opened
+    }
+
+    /// The protocol with which the database was opened.
+    pub(crate) fn opened_with(&self) -> ProtocolKind {
+        self.opened_with
     }
 
     /// The latest choices of the protocol, the oldest first.
@@ -117,10 +125,13 @@ impl ProtocolChange {
             return Ok(());
         }
         let number = self.engine.protocols().build(kind);
-        if self.engine.protocol().phases().is_some() {
-            self.phases.stop(&self.engine);
-        }
-        self.put_in_force(number);
+        let change = || {
+            if self.engine.protocol().phases().is_some() {
+                self.phases.stop(&self.engine);
+            }
+            self.put_in_force(number);
+        };
+        self.engine.loads().between(|| self.is_closed(), change).ok_or(Error::Closed)?;
         self.note(before.to_string(), kind.to_string(), "it was set");
         if self.engine.protocol().phases().is_some() {
             self.phases.start(&self.engine, &self.input)?;
@@ -130,14 +141,18 @@ impl ProtocolChange {
 
     /// Has no more changes made, and waits for the one that is being made.
     pub(crate) fn close(&self) {
-        // Release pairs with the acquire in `wait_for_replaced`.
+        // Release pairs with the acquire in `is_closed`.
         self.is_closed.store(true, Ordering::Release);
         drop(self.changing.lock());
     }
 
+    fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire)
+    }
+
     fn wait_for_replaced(&self) -> Result<()> {
         loop {
-            if self.is_closed.load(Ordering::Acquire) {
+            if self.is_closed() {
                 return Err(Error::Closed);
             }
             // Acquire pairs with the release of a transaction that has ended.
@@ -170,5 +185,50 @@ fn unchangeable(kind: ProtocolKind, wanted: ProtocolKind) -> Error {
         expected: format!(
             "protocols that can be changed while transactions run: under {kind} threads own the rows; open the database with it"
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+
+    use super::*;
+    use crate::database::Database;
+    use crate::options::{Durability, Options};
+    use crate::row;
+    use crate::storage::definition::TableDefinition;
+    use crate::types::DataType;
+
+    #[test]
+    fn a_change_there_and_back_counts_the_body_that_it_has_had_retried() {
+        let options = Options::default().protocol(ProtocolKind::Optimistic).durability(Durability::None);
+        let db = Database::in_memory_with(options).expect("a database");
+        let table = TableDefinition::new("t").column("id", DataType::Int64).primary_key(["id"]);
+        let table = db.create_table(table).expect("a table");
+        let (arrived, arrivals) = mpsc::channel();
+        let (go_on, gone_on) = mpsc::channel();
+        let counted = || db.engine().replaced().load(Ordering::Relaxed);
+        thread::scope(|scope| {
+            let (db, table) = (&db, &table);
+            let body = scope.spawn(move || {
+                db.run(|tx| {
+                    arrived.send(()).expect("the test waits");
+                    gone_on.recv().expect("the test goes on");
+                    tx.insert(table, row![1])
+                })
+            });
+            arrivals.recv().expect("the first execution");
+            for kind in [ProtocolKind::Serial, ProtocolKind::Optimistic] {
+                db.set_protocol(kind).expect("a running body holds no change off");
+            }
+            assert_eq!(counted(), 0, "it has not been retried yet");
+            go_on.send(()).expect("the body waits");
+            arrivals.recv().expect("the second execution");
+            assert_eq!(counted(), 1, "it holds the next change off");
+            go_on.send(()).expect("the body waits");
+            assert_eq!(body.join().expect("no panic"), Ok(()));
+        });
+        assert_eq!(counted(), 0);
     }
 }

@@ -4,13 +4,18 @@
 //! still hold its locks after another protocol has taken its place, and releases them where it got them. Which one is in force
 //! is a part of the generation ([`crate::storage::epoch::Epochs::generation`]), so that an attempt learns both at one moment.
 //!
+//! Labels by hand are kept here, and given to each protocol with phases when it is built: so they outlive changes of the protocol.
+//!
 //! Invariants: the protocol of an attempt is that of the generation in which it began, from its beginning to its end. A commit
 //! section whose generation is over touches no record, so commits of two protocols never overlap
 //! ([why](../../docs/decisions/2026-11-29-changing-the-protocol.md)).
 
 use std::sync::OnceLock;
 
+use parking_lot::Mutex;
+
 use super::{Protocol, ProtocolKind, Settings};
+use crate::storage::reconcile::Wanted;
 
 /// The most protocols of a database: as many as the number in a generation can distinguish.
 const PLACES: usize = 16;
@@ -21,6 +26,8 @@ pub(crate) struct Protocols {
     built: [OnceLock<Box<dyn Protocol>>; PLACES],
     /// The kind at each place.
     kinds: [ProtocolKind; PLACES],
+    /// The columns that are split by hand under protocols with phases. Locked while one is built, so that none misses a label.
+    labels: Mutex<Vec<Wanted>>,
 }
 
 impl Protocols {
@@ -28,7 +35,12 @@ impl Protocols {
     pub(crate) fn new(first: ProtocolKind, settings: Settings) -> Protocols {
         let mut kinds = [first; PLACES];
         kinds.iter_mut().zip(ProtocolKind::ALL).for_each(|(place, kind)| *place = *kind);
-        let protocols = Protocols { settings, built: [const { OnceLock::new() }; PLACES], kinds };
+        let protocols = Protocols {
+            settings,
+            built: [const { OnceLock::new() }; PLACES],
+            kinds,
+            labels: Mutex::default(),
+        };
         protocols.build(first);
         protocols
     }
@@ -49,8 +61,24 @@ impl Protocols {
     /// Builds a protocol, unless it is there. Returns its number.
     pub(crate) fn build(&self, kind: ProtocolKind) -> usize {
         let number = self.kinds.iter().position(|known| *known == kind).unwrap_or(PLACES - 1);
-        self.get(number);
+        let labels = self.labels.lock();
+        if self.built[number].get().is_none()
+            && let Some(phases) = self.get(number).phases()
+        {
+            labels.iter().for_each(|label| phases.label(label.clone(), true));
+        }
         number
+    }
+
+    /// Splits a column of a record by hand, or no longer, under every protocol that can: those that are built later, too.
+    pub(crate) fn label(&self, wanted: &Wanted, on: bool) {
+        let mut labels = self.labels.lock();
+        labels.retain(|label| !label.is_of_same_column(wanted));
+        if on {
+            labels.push(wanted.clone());
+        }
+        let phases = self.built().filter_map(Protocol::phases);
+        phases.for_each(|phases| phases.label(wanted.clone(), on));
     }
 
     /// Every protocol that was built.
@@ -64,8 +92,11 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::operation::Operation;
     use crate::protocol::canary::Canary;
     use crate::protocol::{LockConflict, SerialVariant};
+    use crate::storage::epoch::FIRST;
+    use crate::storage::store::Store;
 
     fn settings() -> Settings {
         Settings {
@@ -96,5 +127,24 @@ mod tests {
         let number = protocols.build(canary);
         assert_eq!(protocols.kind(number), canary);
         assert!(ProtocolKind::ALL.iter().all(|&kind| protocols.build(kind) != number));
+    }
+
+    #[test]
+    fn a_protocol_that_is_built_later_gets_the_labels_that_there_are() {
+        let protocols = Protocols::new(ProtocolKind::Optimistic, settings());
+        let wanted = |key: &[u8]| Wanted { table: 16, key: key.into(), column: 1, operation: Operation::Add };
+        let [one, other] = [wanted(b"1"), wanted(b"2")];
+        [&one, &other].into_iter().for_each(|label| protocols.label(label, true));
+        protocols.label(&one, true);
+        protocols.label(&other, false);
+        assert_eq!(*protocols.labels.lock(), std::slice::from_ref(&one));
+        let store = Store::new(FIRST, 2, false);
+        let is_label_chosen = |kind| {
+            let phases = protocols.get(protocols.build(kind)).phases().expect("it has phases");
+            phases.end_joined(&store, Duration::from_millis(20));
+            phases.report().choices.iter().filter(|choice| choice.wanted == one).count() == 1
+                && phases.report().choices.len() == 1
+        };
+        assert!(is_label_chosen(ProtocolKind::Phased) && is_label_chosen(ProtocolKind::Auto));
     }
 }

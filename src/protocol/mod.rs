@@ -353,8 +353,8 @@ impl fmt::Display for Treatment {
 /// A thread's locks and notes under a protocol, kept between the calls of one group.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    /// The number of the protocol under which the last attempt began.
-    pub(crate) protocol: usize,
+    /// The generation in which the last attempt began.
+    pub(crate) generation: u64,
     /// The number of each partition held, and true if it is held exclusively.
     pub(crate) partitions: Vec<(usize, bool)>,
     /// True if more calls of the same group follow.

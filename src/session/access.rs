@@ -16,7 +16,8 @@ use super::statement::{Fresh, Statement, Stop};
 use super::waiting::{Stashed, block_on};
 use super::{Running, Session, SessionState};
 use crate::error::{Error, OwnError, Result, Timeout};
-use crate::pipeline::execute::execute_here;
+use crate::pipeline::engine::Engine;
+use crate::pipeline::execute::{Outcome, execute_here};
 use crate::pipeline::nesting;
 use crate::protocol::attempt::{Need, SessionMode};
 use crate::storage::table::TableCore;
@@ -24,6 +25,16 @@ use crate::transaction::Tx;
 
 /// Longest wait of an access for a row that another session is predicted to write.
 const MAX_PREDICTED_WAIT: Duration = Duration::from_secs(1);
+
+/// Executes an access; no change of the protocol, if it loads rows.
+fn execute_access<T, F: FnMut(&Tx<'_, '_>) -> Result<T>>(
+    engine: &Engine,
+    statement: &mut Statement<'_, F, T>,
+    is_reader: bool,
+) -> Outcome {
+    let _load = statement.loads().then(|| engine.loads().begin());
+    execute_here(engine, statement, is_reader)
+}
 
 impl Session {
     /// Runs one access of the transaction, or several that succeed or fail together: `body` may contain
@@ -110,7 +121,7 @@ impl Session {
             access.predicts = predicts && self.control.has_predictions();
             let mut statement = Statement::new(body, access, self.valid, is_single);
             let outcome =
-                execute_here(shared.engine(), &mut statement, self.snapshot.is_some() && !self.is_current);
+                execute_access(shared.engine(), &mut statement, self.snapshot.is_some() && !self.is_current);
             let (access, value, fresh, stop) = statement.into_parts();
             self.access = access;
             if stashed.has_run(outcome.stashed).is_some() {

@@ -17,7 +17,7 @@ impl Session {
     /// takes several times their memory. A table with a foreign key is written as by `run`.
     ///
     /// If it fails, the transaction is marked for abort, unless no row was loaded. A body that would have to be retried fails
-    /// with [`Error::Conflict`](crate::Error::Conflict) once it has loaded rows. While the transaction has savepoints it is the same as `run`.
+    /// with [`Error::Conflict`](crate::Error::Conflict) once it has loaded rows; a change of the protocol waits for its end instead. While the transaction has savepoints it is the same as `run`.
     ///
     /// ```
     /// # use heddledb::{DataType, Database, TableDefinition, row};

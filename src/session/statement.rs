@@ -111,6 +111,11 @@ impl<'b, T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Statement<'b, F, T> {
         Statement { body, access: Some(access), valid, is_single, value: None, fresh, stop: None }
     }
 
+    /// Returns true if it may load rows, which cannot be taken back.
+    pub(super) fn loads(&self) -> bool {
+        self.access.as_ref().is_some_and(|access| access.loading.is_some())
+    }
+
     /// Returns the parts that were given to it, and its results.
     pub(super) fn into_parts(self) -> (Option<Box<SessionAccess>>, Option<T>, Fresh, Option<Stop>) {
         (self.access, self.value, self.fresh, self.stop)

@@ -74,6 +74,11 @@ pub(crate) fn protocol_of(generation: u64) -> usize {
     (generation >> PROTOCOL_SHIFT) as usize
 }
 
+/// Returns true if the protocol was not changed between two generations.
+pub(crate) fn is_of_one_protocol(one: u64, other: u64) -> bool {
+    (one ^ other) & !SCHEMA_BITS == 0
+}
+
 /// The maximum number of transactions in an epoch: TPK's TransactionsPerGroup.
 #[derive(Debug)]
 struct Limit {
@@ -389,6 +394,21 @@ impl Published {
 mod tests {
     use super::*;
     use std::sync::atomic::AtomicBool;
+
+    #[test]
+    fn a_generation_tells_changes_of_the_protocol_from_those_of_the_schema() {
+        let epochs = Epochs::new(7);
+        epochs.put_in_force(2);
+        let first = epochs.generation();
+        epochs.next_generation();
+        assert!(is_of_one_protocol(first, epochs.generation()) && first != epochs.generation());
+        for protocol in [3, 2] {
+            epochs.put_in_force(protocol);
+            assert_eq!(protocol_of(epochs.generation()), protocol);
+            assert!(!is_of_one_protocol(first, epochs.generation()), "also when it is the same again");
+        }
+        assert_eq!(epochs.generation() & SCHEMA_BITS, first & SCHEMA_BITS | 1);
+    }
 
     #[test]
     fn sealing_waits_until_worker_contexts_of_the_epoch_have_left() {

@@ -39,6 +39,13 @@ pub(crate) struct Wanted {
     pub(crate) operation: Operation,
 }
 
+impl Wanted {
+    /// Returns true if both are about one column of one record.
+    pub(crate) fn is_of_same_column(&self, other: &Wanted) -> bool {
+        (self.table, &self.key, self.column) == (other.table, &other.key, other.column)
+    }
+}
+
 impl From<&SplitColumn> for Wanted {
     fn from(column: &SplitColumn) -> Wanted {
         let (table, key) = (column.table.id(), column.key.clone());

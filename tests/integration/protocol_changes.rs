@@ -9,8 +9,8 @@ use crate::support::concurrent::{
     Gate, accounts, balance, deposit, in_memory, on_disk, open, small, total, transfer, watched,
 };
 use heddledb::{
-    Database, Error, Options, PhasedOptions, ProtocolKind, Range, SerialOptions, SplitOperation, args, key,
-    row,
+    DataType, Database, Error, Options, PhasedOptions, ProtocolKind, Range, SerialOptions, SplitOperation,
+    TableDefinition, args, key, row,
 };
 
 /// The protocols that can take each other's place.
@@ -274,5 +274,88 @@ fn choices_say_what_was_chosen_when_and_why() {
             "what does not change is no choice"
         );
         assert!(protocols.iter().all(|choice| !choice.why.is_empty()));
+    });
+}
+
+#[test]
+fn a_label_takes_effect_under_each_protocol_with_phases_that_is_put_in_force_later() {
+    watched(|| {
+        let db = in_memory(short_phases().protocol(ProtocolKind::Optimistic));
+        let table = accounts(&db, 2);
+        db.split(&table, key![0], "balance", SplitOperation::ADD).expect("a label");
+        db.split(&table, key![1], "balance", SplitOperation::ADD).expect("a label");
+        db.unsplit(&table, key![1], "balance").expect("no label");
+        let splits = || db.choices().into_iter().filter(|choice| choice.key.is_some()).collect::<Vec<_>>();
+        for (before, kind) in [ProtocolKind::Auto, ProtocolKind::Phased].into_iter().enumerate() {
+            assert_eq!(splits().len(), before);
+            db.set_protocol(kind).expect("a change");
+            while splits().len() == before {
+                (0..2).for_each(|id| {
+                    db.run(|tx| tx.add(&table, key![id], "balance", 1)).expect("an addition");
+                });
+            }
+        }
+        assert!(splits().iter().all(|split| split.why == "it was labelled" && split.key == splits()[0].key));
+    });
+}
+
+#[test]
+fn a_load_ends_before_a_change() {
+    watched(|| {
+        for kind in changeable() {
+            let db = in_memory(short_phases().protocol(kind));
+            let (gate, ended) = (Gate::default(), AtomicBool::new(false));
+            let next =
+                if kind == ProtocolKind::Serial { ProtocolKind::Locking } else { ProtocolKind::Serial };
+            thread::scope(|scope| {
+                let load = scope.spawn(|| {
+                    let mut session = db.session().expect("a session");
+                    session.begin().expect("a transaction");
+                    let table =
+                        TableDefinition::new("loaded").column("id", DataType::Int64).primary_key(["id"]);
+                    let table = session.create_table(table).expect("a table of its own");
+                    session
+                        .load(|tx| {
+                            tx.insert(&table, row![1])?;
+                            gate.pass();
+                            tx.insert(&table, row![2])?;
+                            ended.store(true, Ordering::SeqCst);
+                            Ok(())
+                        })
+                        .expect("no change has had it retried");
+                    session.commit().expect("it commits");
+                });
+                gate.wait_for_arrivals(1);
+                let change = scope.spawn(|| {
+                    db.set_protocol(next).expect("a change");
+                    assert!(ended.load(Ordering::SeqCst), "the load could not be retried");
+                });
+                gate.open();
+                load.join().expect("it was loaded");
+                change.join().expect("the change was made");
+            });
+            let table = db.table("loaded").expect("the table");
+            assert_eq!(db.run(|tx| Ok(tx.scan(&table, Range::all())?.count())), Ok(2), "{kind}");
+        }
+    });
+}
+
+#[test]
+fn no_load_fails_while_protocols_change() {
+    watched(|| {
+        let db = in_memory(short_phases());
+        let changer = Changer::of(&db);
+        for number in 0..40 {
+            let mut session = db.session().expect("a session");
+            session.begin().expect("a transaction");
+            let name = format!("loaded_{number}");
+            let table = TableDefinition::new(&name).column("id", DataType::Int64).primary_key(["id"]);
+            let table = session.create_table(table).expect("a table of its own");
+            session.load(|tx| (0..200).try_for_each(|id| tx.insert(&table, row![id]))).expect("it is loaded");
+            session.commit().expect("it commits");
+            let table = db.table(&name).expect("the table");
+            assert_eq!(db.run(|tx| Ok(tx.scan(&table, Range::all())?.count())), Ok(200));
+        }
+        drop(changer);
     });
 }

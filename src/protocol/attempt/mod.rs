@@ -194,6 +194,8 @@ impl<'a> Attempt<'a> {
     ) -> Attempt<'a> {
         workspace.reset();
         reads.clear();
+        let generation = store.epochs().generation();
+        held.generation = generation;
         Attempt {
             store,
             worker_context,
@@ -215,7 +217,7 @@ impl<'a> Attempt<'a> {
             cascade: Cell::new(None),
             has_deferred: Cell::new(false),
             is_evaluated: Cell::new(false),
-            generation: Cell::new(store.epochs().generation()),
+            generation: Cell::new(generation),
             hot_rows: Cell::new(None),
         }
     }
