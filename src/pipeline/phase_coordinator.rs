@@ -7,7 +7,8 @@
 //!
 //! Feedback: no split phase begins before something is worth splitting, and before everything that was stashed has
 //! ended (or has had its time); a split phase ends early when too many transactions are stashed, or all active callers
-//! wait for stashed ones, and is followed by the next one at once, with its slices merged in between, if none is stashed.
+//! wait for stashed ones, and is followed by the next one at once, with its slices merged in between, if none is stashed. While nothing
+//! is split and nothing conflicts, the coordinator sleeps.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -136,6 +137,8 @@ pub(crate) fn run(engine: &Arc<Engine>, input: &Input) {
     while !coordinator.is_stopped() {
         if coordinator.joined_phase() {
             coordinator.split_phases();
+        } else {
+            phases.rest(engine.store(), &|| coordinator.is_stopped());
         }
     }
 }

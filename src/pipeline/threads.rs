@@ -324,6 +324,9 @@ impl PhaseThread {
     /// Ends it, and with it the last split phase.
     pub(crate) fn stop(&self, engine: &Engine) {
         engine.phase_change().stop();
+        if let Some(phases) = engine.protocol().phases() {
+            phases.wake();
+        }
         join(&mut self.0.lock());
     }
 }

@@ -287,6 +287,13 @@ pub(crate) trait Phases: Send + Sync {
     /// Ends a turn of the joined phase; returns true if a split phase should follow.
     fn end_joined(&self, store: &Store, lasted: Duration) -> bool;
 
+    /// Blocks while there is nothing to decide: nothing is split or labelled, nothing conflicts, and what did has been
+    /// forgotten; until [`wake`](Self::wake). The caller is the coordinator, between two turns of a joined phase.
+    fn rest(&self, store: &Store, is_stopped: &dyn Fn() -> bool);
+
+    /// Ends a rest, so that the coordinator looks whether it is stopped.
+    fn wake(&self);
+
     /// Returns true if the split phase should end early, given the numbers of transactions that were stashed and that
     /// committed in it, and whether every active caller waits for a stashed one.
     fn should_end_split_early(&self, stashed: u64, committed: u64, all_stashed: bool) -> bool;

@@ -197,6 +197,15 @@ impl Classifier {
         self.decide(report.committed > 0, report.stashed == 0)
     }
 
+    /// Returns true if there is nothing to decide before the next conflict or label: nothing is split, and nothing has to fade.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.split.is_empty()
+            && self.changes.is_empty()
+            && !self.trial.is_on()
+            && self.contention.is_empty()
+            && self.backoff_factors.is_empty()
+    }
+
     /// Returns true if a split phase should end before its time: more transactions are stashed than have committed, or
     /// every active caller waits for a stashed one (`all_stashed`), so that the rest of the phase would pass idle.
     pub(crate) fn should_end_split_early(stashed_now: u64, committed_now: u64, all_stashed: bool) -> bool {

@@ -24,6 +24,7 @@
 
 mod classify;
 mod hidden;
+mod idle;
 mod phase_state;
 mod sample;
 
@@ -60,6 +61,32 @@ impl Phased {
         Phased { length: settings.phase, state: State::new(settings.max_worker_contexts) }
     }
 
+    /// Commits an attempt that has written: apart, so that one which has only read needs little of the stack.
+    #[inline(never)]
+    fn commit_writes(&self, attempt: &Attempt<'_>) -> Result<Stamp, CommitFailure> {
+        let reads = attempt.reads().borrow();
+        let taking = Splitting { state: &self.state, worker_context: attempt.worker_context() };
+        let validate = |taken: &LockedWrites<'_, '_>| {
+            loop {
+                let holds = reads.still_holds(|record| taken.is_own(record), attempt.highest_seen());
+                if holds && reads.is_of_phase(|| phase_now(attempt)) || attempt.is_alone() {
+                    return true;
+                }
+                // An operation on a slice locks nothing, and need not fail because another column of its row is being
+                // changed.
+                if holds || !taken.is_none() || !reads.wait_for_locked_records() {
+                    return false;
+                }
+            }
+        };
+        let committed = attempt.commit(&taking, validate);
+        if let Err(CommitFailure::Conflict) = committed {
+            drop(reads);
+            self.report_conflict(attempt);
+        }
+        committed
+    }
+
     /// Samples the conflict that failed a commit's validation: the first record of the read set that has changed.
     #[cold]
     fn report_conflict(&self, attempt: &Attempt<'_>) {
@@ -70,18 +97,26 @@ impl Phased {
         if part == Part::Row {
             accesses.push(Access::Record);
         }
-        let sampler = self.state.sampler(attempt.worker_context());
         let touched = &workspace.writes.touched()[position];
         // SAFETY: the call is pinned, so every record that it has read is alive.
         let key = unsafe { record.as_record() }.key();
         self.state.note_bounds(&workspace.writes, position, key);
-        sampler.report_conflict(touched.table().id(), key, &accesses);
+        self.state.report_conflict(attempt.worker_context(), (touched.table().id(), key), &accesses);
     }
 }
 
 /// The number of the current split phase, if this is one.
 fn phase_now(attempt: &Attempt<'_>) -> Option<u64> {
     attempt.store().splits().current(attempt.guard()).map(|set| set.phase())
+}
+
+/// Returns true if what an attempt has read was a possible state, and is of this phase.
+#[inline]
+fn reads_hold(attempt: &Attempt<'_>) -> bool {
+    let reads = attempt.reads().borrow();
+    // The phase is checked last: the whole read set was valid at one moment, and the phase has not changed since.
+    reads.still_holds(|_| false, attempt.highest_seen()) && reads.is_of_phase(|| phase_now(attempt))
+        || attempt.is_alone()
 }
 
 /// The accesses that a commit makes to the record at this position.
@@ -122,7 +157,7 @@ impl WriteLocking for Splitting<'_> {
         let key = unsafe { touched.record.as_record() }.key();
         self.state.note_bounds(writes, position, key);
         let accesses = accesses(writes, position);
-        self.state.sampler(self.worker_context).report_conflict(touched.table().id(), key, &accesses);
+        self.state.report_conflict(self.worker_context, (touched.table().id(), key), &accesses);
     }
 
     #[cold]
@@ -132,7 +167,7 @@ impl WriteLocking for Splitting<'_> {
         let key = unsafe { touched.record.as_record() }.key();
         self.state.note_bounds(writes, position, key);
         let accesses = accesses(writes, position);
-        self.state.sampler(self.worker_context).report_stash(touched.table().id(), key, &accesses);
+        self.state.report_stash(self.worker_context, (touched.table().id(), key), &accesses);
     }
 }
 
@@ -158,42 +193,18 @@ impl Protocol for Phased {
         if self.is_stashed(attempt) {
             return Err(CommitFailure::Stash);
         }
-        if attempt.workspace().borrow().writes.is_empty() {
-            return if self.validate_reads(attempt) { Ok(None) } else { Err(CommitFailure::Conflict) };
+        if !attempt.workspace().borrow().writes.is_empty() {
+            return self.commit_writes(attempt).map(Some);
         }
-        let reads = attempt.reads().borrow();
-        let taking = Splitting { state: &self.state, worker_context: attempt.worker_context() };
-        let validate = |taken: &LockedWrites<'_, '_>| {
-            loop {
-                let holds = reads.still_holds(|record| taken.is_own(record), attempt.highest_seen());
-                if holds && reads.is_of_phase(|| phase_now(attempt)) || attempt.is_alone() {
-                    return true;
-                }
-                // An operation on a slice locks nothing, and need not fail because another column of its row is being
-                // changed.
-                if holds || !taken.is_none() || !reads.wait_for_locked_records() {
-                    return false;
-                }
-            }
-        };
-        let committed = attempt.commit(&taking, validate);
-        if let Err(CommitFailure::Conflict) = committed {
-            drop(reads);
-            self.report_conflict(attempt);
-        }
-        committed.map(Some)
+        if reads_hold(attempt) { Ok(None) } else { Err(CommitFailure::Conflict) }
     }
 
+    #[inline]
     fn validate_reads(&self, attempt: &Attempt<'_>) -> bool {
-        if self.is_stashed(attempt) {
-            return false;
-        }
-        let reads = attempt.reads().borrow();
-        // The phase is checked last: the whole read set was valid at one moment, and the phase has not changed since.
-        reads.still_holds(|_| false, attempt.highest_seen()) && reads.is_of_phase(|| phase_now(attempt))
-            || attempt.is_alone()
+        !self.is_stashed(attempt) && reads_hold(attempt)
     }
 
+    #[inline]
     fn is_stashed(&self, attempt: &Attempt<'_>) -> bool {
         attempt.worker_context().met_hidden.load(Ordering::Relaxed)
     }
@@ -223,6 +234,14 @@ impl Phases for Phased {
 
     fn end_joined(&self, store: &Store, lasted: Duration) -> bool {
         self.state.end_joined(store, lasted)
+    }
+
+    fn rest(&self, store: &Store, is_stopped: &dyn Fn() -> bool) {
+        self.state.rest(store, is_stopped);
+    }
+
+    fn wake(&self) {
+        self.state.wake();
     }
 
     fn should_end_split_early(&self, stashed: u64, committed: u64, all_stashed: bool) -> bool {

@@ -11,11 +11,13 @@ use parking_lot::Mutex;
 
 use super::super::{Phase, PhaseCounts, SplitChoice};
 use super::classify::{Change, Classifier, Decision, JoinedReport, SplitReport};
-use super::sample::{Candidate, RecordKey, Sampler, Samples};
+use super::idle::Idle;
+use super::sample::{Access, Candidate, RecordKey, Sampler, Samples};
 use crate::base::atomics::{AtomicBool, Ordering};
 use crate::storage::reconcile::{Wanted, begin_split, end_split};
 use crate::storage::split_columns::{Quota, SplitSet};
 use crate::storage::store::Store;
+use crate::storage::table::TableId;
 use crate::storage::worker_context::WorkerContext;
 use crate::storage::write_set::{WriteSet, WriteView};
 use crate::types::key::EncodedKey;
@@ -31,6 +33,7 @@ pub(super) struct State {
     /// One for each worker context.
     samplers: Box<[CachePadded<Sampler>]>,
     just_joined: AtomicBool,
+    idle: Idle,
     inner: Mutex<Inner>,
     /// The bounds that operations on contended columns ask for; of several, what is within all of them.
     bounds: Mutex<BTreeMap<(RecordKey, usize), Quota>>,
@@ -58,6 +61,7 @@ impl State {
         State {
             samplers: (0..worker_contexts).map(|_| CachePadded::new(Sampler::new())).collect(),
             just_joined: AtomicBool::new(false),
+            idle: Idle::default(),
             bounds: Mutex::default(),
             inner: Mutex::new(Inner {
                 counts: PhaseCounts { joined: 1, ..PhaseCounts::default() },
@@ -89,8 +93,48 @@ impl State {
         self.bounds.lock().get(&(record, wanted.column)).copied().filter(|(low, high)| low <= high)
     }
 
-    pub(super) fn sampler(&self, worker_context: &WorkerContext) -> &Sampler {
+    fn sampler(&self, worker_context: &WorkerContext) -> &Sampler {
         &self.samplers[worker_context.number()]
+    }
+
+    /// Samples a conflict: see [`Sampler::report_conflict`].
+    pub(super) fn report_conflict(
+        &self,
+        worker_context: &WorkerContext,
+        (table, key): (TableId, &[u8]),
+        accesses: &[Access],
+    ) {
+        self.sampler(worker_context).report_conflict(table, key, accesses);
+        self.idle.has_news();
+    }
+
+    /// Samples a stash: see [`Sampler::report_stash`].
+    pub(super) fn report_stash(
+        &self,
+        worker_context: &WorkerContext,
+        (table, key): (TableId, &[u8]),
+        accesses: &[Access],
+    ) {
+        self.sampler(worker_context).report_stash(table, key, accesses);
+        self.idle.has_news();
+    }
+
+    /// See [`Phases::rest`](super::super::Phases::rest).
+    pub(super) fn rest(&self, store: &Store, is_stopped: &dyn Fn() -> bool) {
+        let has_nothing_to_do = || {
+            !is_stopped()
+                && self.samplers.iter().all(|sampler| sampler.is_empty())
+                && self.inner.lock().classifier.is_at_rest()
+        };
+        if self.idle.rest(has_nothing_to_do) {
+            // The next turn begins now: what has committed meanwhile without a conflict is no evidence about it.
+            self.inner.lock().committed = store.committed();
+        }
+    }
+
+    /// See [`Phases::wake`](super::super::Phases::wake).
+    pub(super) fn wake(&self) {
+        self.idle.wake();
     }
 
     fn drain(&self) -> Samples {
@@ -160,14 +204,14 @@ impl State {
 
     pub(super) fn label(&self, wanted: Wanted, on: bool) {
         let mut inner = self.inner.lock();
-        inner.labels.retain(|label| {
-            (label.table, &label.key, label.column) != (wanted.table, &wanted.key, wanted.column)
-        });
+        inner.labels.retain(|label| !label.is_of_same_column(&wanted));
         if on {
             inner.labels.push(wanted);
         }
         let labels = inner.labels.iter().map(candidate).collect();
         inner.classifier.set_labels(labels);
+        drop(inner);
+        self.idle.has_news();
     }
 
     pub(super) fn report(&self) -> PhaseCounts {
@@ -257,5 +301,46 @@ impl Inner {
             }
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+    use crate::operation::Operation;
+    use crate::storage::epoch::FIRST;
+
+    #[test]
+    fn a_conflict_a_label_and_a_wish_to_stop_end_the_rest_of_the_coordinator() {
+        let (state, store) = (State::new(2), Store::new(FIRST, 2, false));
+        let is_stopped = AtomicBool::new(false);
+        let rests_until = |wake: &dyn Fn()| {
+            thread::scope(|scope| {
+                let rest = scope.spawn(|| state.rest(&store, &|| is_stopped.load(Ordering::SeqCst)));
+                while !state.idle.rests() {
+                    thread::yield_now();
+                }
+                wake();
+                rest.join().expect("no panic");
+            });
+        };
+        rests_until(&|| {
+            is_stopped.store(true, Ordering::SeqCst);
+            state.wake();
+        });
+        is_stopped.store(false, Ordering::SeqCst);
+        let slot_guard = store.worker_contexts().take();
+        let access = Access::Operation { column: 1, operation: Operation::Add };
+        rests_until(&|| state.report_conflict(slot_guard.worker_context(), (7, b"key"), &[access]));
+        // What was sampled keeps it awake until it has faded.
+        state.rest(&store, &|| false);
+        (0..200).for_each(|_| assert!(!state.end_joined(&store, Duration::from_millis(20))));
+        let wanted =
+            Wanted { table: 7, key: EncodedKey::from(&b"key"[..]), column: 1, operation: Operation::Add };
+        rests_until(&|| state.label(wanted.clone(), true));
+        // It is not to rest while there is a label.
+        state.rest(&store, &|| false);
     }
 }

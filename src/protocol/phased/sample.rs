@@ -140,6 +140,12 @@ impl Sampler {
         self.tallies.lock().stashes.report(table, key, accesses);
     }
 
+    /// Returns true if nothing was counted since the last drain.
+    pub(crate) fn is_empty(&self) -> bool {
+        let tallies = self.tallies.lock();
+        tallies.conflicts.entries.is_empty() && tallies.stashes.entries.is_empty()
+    }
+
     /// Moves everything into the samples of all worker contexts.
     pub(crate) fn drain_into(&self, samples: &mut Samples) {
         // The lock is held for two moves only; a tally gets its memory again when it is next used.

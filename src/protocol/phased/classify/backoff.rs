@@ -77,6 +77,11 @@ impl BackoffFactors {
         own.max(self.tables.get(&record.table).map_or(1.0, Past::factor))
     }
 
+    /// Returns true if it remembers nothing.
+    pub(super) fn is_empty(&self) -> bool {
+        self.records.is_empty() && self.tables.is_empty()
+    }
+
     /// Fades all factors by this much time.
     pub(super) fn fade(&mut self, length: Duration) {
         let remaining = (-length.as_secs_f64() / HALF_LIFE.as_secs_f64()).exp2();

@@ -93,6 +93,11 @@ impl Contention {
         });
     }
 
+    /// Returns true if it remembers no conflict.
+    pub(super) fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
     /// Forgets a record, whose columns are split now or have just been.
     pub(super) fn forget(&mut self, record: &RecordKey) {
         self.records.remove(record);

@@ -69,6 +69,11 @@ impl Trial {
         self.quiet = Duration::ZERO;
     }
 
+    /// Returns true if something is on trial.
+    pub(super) fn is_on(&self) -> bool {
+        self.on.is_some()
+    }
+
     /// Returns true if everything that is split should be on trial again.
     pub(super) fn is_due(&self) -> bool {
         self.on.is_none() && self.quiet >= AGAIN_AFTER
