@@ -13,6 +13,7 @@
 //! | [`like`] | users like pages, of which some are popular |
 //! | [`bookings`] | stays of some nights, tours of a guide: conflicts that only intervals and inserted values predict |
 //! | [`flash_sale`] | items that must not be oversold, orders, page views, a leaderboard |
+//! | [`rubis`] | an auction site: bids on popular items, comments, lists of the newest |
 //! | [`ycsb`] | a number of reads and writes of single records |
 //! | [`tatp`] | a register of mobile phones: short transactions, of which many fail |
 //! | [`smallbank`] | customers with two accounts each, of whom some are hot |
@@ -40,6 +41,7 @@ pub mod like;
 mod mix;
 pub mod pause;
 pub mod probe;
+pub mod rubis;
 mod scan;
 pub mod smallbank;
 pub mod tatp;
@@ -64,6 +66,7 @@ pub fn all() -> Vec<Box<dyn Workload>> {
         Box::new(like::Like::default()),
         Box::new(bookings::Bookings::default()),
         Box::new(flash_sale::FlashSale::default()),
+        Box::new(rubis::Rubis::default()),
         Box::new(ycsb::Ycsb::default()),
         Box::new(ycsb::Ycsb::read_modify_write()),
         Box::new(tatp::Tatp::default()),

@@ -37,6 +37,8 @@ mod partitions;
 mod place;
 mod processor;
 mod progress;
+
+mod rubis;
 mod run;
 mod schedule;
 mod shift;

@@ -24,6 +24,7 @@ use super::oltp::{
 };
 use super::options::CommonOptions;
 use super::processor;
+use super::rubis::{RUBIS_EXAMPLES, RubisArguments};
 use crate::failure::{Failure, Result};
 
 /// A workload and its options.
@@ -53,6 +54,9 @@ pub enum WorkloadArguments {
     /// Items that are not oversold, orders that fail when they are sold out, page views, a leaderboard of orders
     #[command(after_help = FLASH_SALE_EXAMPLES)]
     FlashSale(FlashSaleArguments),
+    /// An auction site: bids on popular items, comments, lists of the newest items (RUBiS, without its pages)
+    #[command(after_help = RUBIS_EXAMPLES)]
+    Rubis(RubisArguments),
     /// Operations on single records: reads, and writes that are blind or read first
     #[command(after_help = YCSB_EXAMPLES)]
     Ycsb(YcsbArguments),
@@ -237,6 +241,7 @@ impl WorkloadArguments {
             WorkloadArguments::Like(arguments) => arguments.plan(),
             WorkloadArguments::Bookings(arguments) => arguments.plan(),
             WorkloadArguments::FlashSale(arguments) => arguments.plan(),
+            WorkloadArguments::Rubis(arguments) => arguments.plan(),
             WorkloadArguments::Ycsb(arguments) => arguments.plan(),
             WorkloadArguments::Tatp(arguments) => arguments.plan(),
             WorkloadArguments::SmallBank(arguments) => arguments.plan(),

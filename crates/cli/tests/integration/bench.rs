@@ -225,7 +225,7 @@ fn probe_tells_readers_from_updaters() {
 }
 
 /// Small runs of the workloads whose calls touch single records.
-const SINGLE_RECORDS: [&[&str]; 12] = [
+const SINGLE_RECORDS: [&[&str]; 14] = [
     &["incr1", "--keys=200", "--hot-percent=50", "--rmw"],
     &["incr1", "--keys=20", "--operation=top-k"],
     &["incr1", "--keys=20", "--rotate-operation", "--rotate-seconds=0.02"],
@@ -236,6 +236,8 @@ const SINGLE_RECORDS: [&[&str]; 12] = [
     &["bookings", "--nights=60", "--guides=5"],
     &["flash-sale", "--items=20", "--stock=1000"],
     &["flash-sale", "--items=2", "--stock=60", "--view-percent=20"],
+    &["rubis", "--users=200", "--items=50"],
+    &["rubis", "--users=200", "--items=50", "--mix=c"],
     &["ycsb", "--records=200", "--rmw", "--theta=0.99"],
     &["ycsb", "--records=200", "--value-size=100"],
 ];

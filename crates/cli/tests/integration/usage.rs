@@ -18,7 +18,7 @@ fn refused(arguments: &[&str], words: &[&str]) {
 
 #[test]
 fn help_has_examples_for_every_command() {
-    let commands: [&[&str]; 17] = [
+    let commands: [&[&str]; 18] = [
         &["--help"],
         &["bench", "--help"],
         &["bench", "debit-credit", "--help"],
@@ -29,6 +29,7 @@ fn help_has_examples_for_every_command() {
         &["bench", "like", "--help"],
         &["bench", "bookings", "--help"],
         &["bench", "flash-sale", "--help"],
+        &["bench", "rubis", "--help"],
         &["bench", "ycsb", "--help"],
         &["bench", "tatp", "--help"],
         &["bench", "tpcc", "--help"],
@@ -104,6 +105,9 @@ fn values_out_of_range_are_refused_by_name() {
         ("bookings", "--tour-percent=101"),
         ("flash-sale", "--items=0"),
         ("flash-sale", "--view-percent=101"),
+        ("rubis", "--users=1"),
+        ("rubis", "--alpha=-1"),
+        ("rubis", "--mix=d"),
         ("ycsb", "--ops=65"),
         ("ycsb", "--value-size=7"),
         ("tatp", "--subscribers=0"),
