@@ -53,7 +53,7 @@ fn offer(tables: &Tables, pause: Pause) -> Action {
     )
 }
 
-/// The lists of an item that nobody has bid for.
+/// The lists of an item without bids.
 fn without_bids(tables: &Tables, pause: Pause) -> Result<Action> {
     let nothing = nothing()?;
     Ok(Action::write(&tables.item_bids).with::<Offer>().key(|offer, key| key.push(offer.id)).body(
