@@ -17,6 +17,7 @@ mod placing;
 mod procedures;
 mod protocol;
 pub(crate) mod schema;
+mod standby;
 mod tables;
 mod transaction_builder;
 
@@ -45,6 +46,7 @@ pub(crate) use open::Shared;
 pub use partitions::Partition;
 pub use phases::{PhaseReport, SplitOperation, SplitReport};
 pub use placing::Placing;
+pub use standby::Fenced;
 pub use transaction_builder::{Cancellation, TransactionBuilder, TransactionReport};
 
 /// A database. Handles are cheap to clone; when the last one is dropped, the database is closed.

@@ -4,10 +4,12 @@ mod application;
 mod classes;
 pub(crate) mod failure;
 mod sqlstate;
+mod standby;
 mod timeout;
 
 pub use application::ApplicationError;
 pub(crate) use application::OwnError;
+pub use standby::StandbyError;
 pub use timeout::Timeout;
 
 /// A result of the engine.
@@ -739,6 +741,9 @@ pub enum Error {
     /// The database was opened for reading only.
     #[error("the database was opened read-only; open it without Options::read_only to change it")]
     ReadOnly,
+    /// A call on a standby, or for one, was refused or failed.
+    #[error(transparent)]
+    Standby(StandbyError),
     /// The database has been closed.
     #[error("the database has been closed; open it again")]
     Closed,

@@ -90,7 +90,7 @@ pub use composite::{read_field, wrong_number};
 #[doc(hidden)]
 pub use database::Placing;
 pub use database::{
-    ArchiveSource, ArchiveStatus, Cancellation, Database, DirectoryRebuild, HotRecord, Partition,
+    ArchiveSource, ArchiveStatus, Cancellation, Database, DirectoryRebuild, Fenced, HotRecord, Partition,
     PhaseReport, SessionLock, SplitOperation, SplitReport, TransactionBuilder, TransactionReport,
 };
 pub use diagnostics::access_trace::{AccessTrace, TracedAccess, TracedTable, TracedThread};
@@ -102,7 +102,7 @@ pub use durability::backup::FilesReport;
 pub use durability::position::LogPosition;
 pub use durability::recovery::Recovery;
 pub use durability::watch::{RecoveryProgress, RecoveryStep};
-pub use error::{ApplicationError, Error, Result, Timeout};
+pub use error::{ApplicationError, Error, Result, StandbyError, Timeout};
 pub use evaluator::{RowEvaluator, RowWrite};
 pub use feed::{Change, ChangeBatch, ChangedColumns, ColumnChange, Feed, FeedStatus};
 #[cfg(feature = "derive")]
@@ -118,6 +118,7 @@ pub use pipeline::follower::{FollowerReport, FollowerStatus};
 pub use pipeline::partition::plan::Plan;
 pub use pipeline::protocol_change::Choice;
 pub use pipeline::retry::Retry;
+pub use pipeline::standby::{ReplayedDefinitions, StandbyStatus};
 pub use pipeline::statistics::Statistics;
 pub use procedure::{
     Action, ActionContext, ActionWith, EachAction, KeyBuilder, LongValues, Predicate, Procedure,

@@ -14,15 +14,17 @@ use crate::base::socket::Listener;
 use crate::database::archive::ArchiveStatus;
 use crate::database::backup::no_files;
 use crate::diagnostics::time_samples::Sampler;
+use crate::durability::checkpoint::Crew;
+use crate::durability::log_tail::{StandbyBase, home_of_log, load_beside_a_writer};
 use crate::durability::progress::{Progress, Release};
 #[cfg(test)]
 use crate::durability::recovery::recover_from;
 use crate::durability::recovery::{Recovered, Recovery, recover};
 use crate::durability::space::LogSpace;
 use crate::durability::{DatabaseDirectory, LogWriter, SegmentSizes, repair};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StandbyError};
 use crate::feed::log_holds;
-use crate::options::{Durability, Options, Stages};
+use crate::options::{Durability, Options, ProtocolOptions, ScheduleOptions, Stages};
 use crate::pipeline::call::{Answer, Call, InFlight, Submitted};
 use crate::pipeline::checkpoint::{CheckpointSettings, Checkpointer};
 use crate::pipeline::engine::Engine;
@@ -32,6 +34,7 @@ use crate::pipeline::log::{LogStage, Preparation};
 use crate::pipeline::output::Output;
 use crate::pipeline::partition::Executors;
 use crate::pipeline::protocol_change::ProtocolChange;
+use crate::pipeline::standby::Standby;
 use crate::pipeline::threads::{Log, ThreadPlan, Threads, in_parallel};
 use crate::pipeline::work_queues::Sharing;
 use crate::procedure::Procedure;
@@ -62,6 +65,10 @@ pub(crate) struct Shared {
     sequences: Arc<Sequences>,
     procedures: Procedures,
     archive_status: Mutex<Option<ArchiveStatus>>,
+    /// The term of the log's writer; `None` if nothing is logged.
+    term: Option<u64>,
+    /// The state of replay, if the database is a standby.
+    standby: Option<Arc<Standby>>,
     closed: AtomicBool,
     /// The outcome of closing, once there is one; locked by the thread that closes.
     closing: Mutex<Option<Result<()>>>,
@@ -108,6 +115,15 @@ fn workers(options: &Options, useful: usize, processors: usize) -> usize {
     bounded.unwrap_or(workers)
 }
 
+/// The results that may be released.
+fn release(is_logged: bool, durability: Durability) -> Release {
+    match durability {
+        _ if !is_logged => Release::Always,
+        Durability::Group => Release::Durable,
+        Durability::Async | Durability::None => Release::UntilFailure,
+    }
+}
+
 /// The way in to the workers, or to the executors if the protocol has them; each of them has a worker context reserved.
 fn way_in(options: &Options, engine: &Arc<Engine>, workers: usize, stages: Stages) -> Arc<Input> {
     let executors = engine.protocol().external_locks().map(|place| {
@@ -140,6 +156,8 @@ struct Opened {
     directory: Option<DatabaseDirectory>,
     log: Option<Log>,
     checkpointer: Option<Arc<Checkpointer>>,
+    /// The state of replay, if the database is a standby.
+    standby: Option<Arc<Standby>>,
 }
 
 impl Shared {
@@ -155,6 +173,7 @@ impl Shared {
                 directory: None,
                 log: None,
                 checkpointer: None,
+                standby: None,
             },
             None => {
                 return Err(Error::InvalidOption {
@@ -164,15 +183,55 @@ impl Shared {
                 });
             }
         };
-        let shared = Self::start(&options, opened)?;
-        if !options.read_only {
+        Self::begin(&options, opened)
+    }
+
+    /// Opens a standby of the database whose log is at this path.
+    pub(crate) fn open_standby(log: &Path, mut options: Options) -> Result<Arc<Shared>> {
+        // The one thread that writes meets no conflicts, and splits nothing.
+        options.protocol = ProtocolOptions::default();
+        options.schedule = ScheduleOptions::default();
+        options.durability = Durability::None;
+        options.validate()?;
+        let home = home_of_log(&*options.disk, log)?;
+        let tools: (Crew<'_>, _) = (&in_parallel, &options.recovery_watch);
+        let new_store = || new_store(&options, false);
+        let StandbyBase { mut store, recovery, tail } =
+            load_beside_a_writer(&options.disk, &home, new_store, tools)?;
+        store.start_at(tail.position().epoch() + 1);
+        let standby = Standby::new(&home, &tail);
+        let opened = Opened {
+            store,
+            recovery,
+            directory: None,
+            log: None,
+            checkpointer: None,
+            standby: Some(standby.clone()),
+        };
+        let shared = Self::begin(&options, opened)?;
+        let engine = shared.engine.clone();
+        shared.threads.start_on_demand("standby", move || standby.run(&engine, tail))?;
+        Ok(shared)
+    }
+
+    /// Opens the database in a directory that is locked already.
+    pub(crate) fn open_locked(directory: DatabaseDirectory, options: &Options) -> Result<Arc<Shared>> {
+        let opened = open_in(directory, options)?;
+        Self::begin(options, opened)
+    }
+
+    fn begin(options: &Options, opened: Opened) -> Result<Arc<Shared>> {
+        let shared = Self::start(options, opened)?;
+        if shared.engine.updates_refused().is_none() {
             serve_identities(&shared)?;
         }
         Ok(shared)
     }
 
     fn start(options: &Options, opened: Opened) -> Result<Arc<Shared>> {
-        let Opened { mut store, recovery, directory, log, checkpointer } = opened;
+        let Opened { mut store, recovery, directory, log, checkpointer, standby } = opened;
+        let refused = standby.as_ref().map(|_| Error::Standby(StandbyError::OnlyRead));
+        let term = log.as_ref().map(|(writer, _)| writer.term());
         if let (Some(transactions), true) = (options.log.group_size, log.is_some()) {
             store.limit_epochs(transactions);
         }
@@ -185,11 +244,7 @@ impl Shared {
         let protocols = Protocols::new(kind, options.protocol.settings(contexts));
         let (stages, useful) = layout(options, &protocols, processors);
         let workers = workers(options, useful, processors);
-        let release = match (&log, options.durability) {
-            (None, _) => Release::Always,
-            (Some(_), Durability::Group) => Release::Durable,
-            (Some(_), Durability::Async | Durability::None) => Release::UntilFailure,
-        };
+        let release = release(log.is_some(), options.durability);
         let preparation = log.as_ref().and_then(|(_, preparation)| preparation.as_ref());
         let segments = preparation.map(|preparation| preparation.segments().clone());
         let space = LogSpace::new(options.log.buffer_bytes, segments);
@@ -201,7 +256,7 @@ impl Shared {
             space,
             Output::new(stages == Stages::Staged),
             InFlight::new(options.queues.max_in_flight),
-            options.read_only.then_some(Error::ReadOnly),
+            refused.or(options.read_only.then_some(Error::ReadOnly)),
             options.retry,
             // `predict` learns from the aborts that reserved rows would prevent.
             HotRowQueues::new(options.schedule.kind != ScheduleKind::Predict),
@@ -235,10 +290,22 @@ impl Shared {
             sequences: Arc::default(),
             procedures: Procedures::default(),
             archive_status: Mutex::default(),
+            term,
+            standby,
             closed: AtomicBool::new(false),
             closing: Mutex::new(None),
             directory: Mutex::new(directory),
         }))
+    }
+
+    /// The term of the log's writer; `None` if nothing is logged.
+    pub(crate) fn term(&self) -> Option<u64> {
+        self.term
+    }
+
+    /// The state of replay, if the database is a standby.
+    pub(crate) fn standby(&self) -> Option<&Arc<Standby>> {
+        self.standby.as_ref()
     }
 
     pub(crate) fn procedures(&self) -> &Procedures {
@@ -368,6 +435,7 @@ impl Shared {
         let mut closing = self.closing.lock();
         closing
             .get_or_insert_with(|| {
+                self.standby.iter().for_each(|standby| standby.stop());
                 self.sessions.close();
                 self.sequences.close();
                 self.protocol_change.close();
@@ -397,11 +465,15 @@ fn open_memory_log(options: &Options) -> Result<Opened> {
         recover_from(&mut source, new_store, (&in_parallel, &options.recovery_watch))?;
     store.start_at(recovery.durable_epoch + 1);
     let log: Option<Log> = Some((Box::new(writer), None));
-    Ok(Opened { store, recovery, directory: None, log, checkpointer: None })
+    Ok(Opened { store, recovery, directory: None, log, checkpointer: None, standby: None })
+}
+
+pub(super) fn segment_sizes(options: &Options) -> SegmentSizes {
+    SegmentSizes::new(options.log.segment_bytes, BLOCK_BYTES_MAX)
 }
 
 fn open_directory(path: &Path, options: &Options) -> Result<Opened> {
-    let segment_sizes = SegmentSizes::new(options.log.segment_bytes, BLOCK_BYTES_MAX);
+    let segment_sizes = segment_sizes(options);
     let disk = options.disk.clone();
     let log = options.log.directory.as_deref();
     let directory = if options.read_only {
@@ -409,6 +481,13 @@ fn open_directory(path: &Path, options: &Options) -> Result<Opened> {
     } else {
         DatabaseDirectory::open(disk.clone(), path, &segment_sizes, log)?
     };
+    open_in(directory, options)
+}
+
+/// Recovers the database in a directory that is locked.
+fn open_in(directory: DatabaseDirectory, options: &Options) -> Result<Opened> {
+    let segment_sizes = segment_sizes(options);
+    let disk = options.disk.clone();
     let logged = options.durability != Durability::None && !options.read_only;
     let new_store = || new_store(options, logged);
     let recovered = recover(&disk, &directory, new_store, &in_parallel, &options.recovery_watch)?;
@@ -416,7 +495,8 @@ fn open_directory(path: &Path, options: &Options) -> Result<Opened> {
     // The epoch that new commits get is known only now: it is above everything that was read, torn groups too.
     store.start_at(end.highest_epoch_seen.max(recovery.durable_epoch) + 1);
     if !logged {
-        return Ok(Opened { store, recovery, directory: Some(directory), log: None, checkpointer: None });
+        let (directory, standby) = (Some(directory), None);
+        return Ok(Opened { store, recovery, directory, log: None, checkpointer: None, standby });
     }
     store.set_temporary_files(TemporaryFiles::new(disk.clone(), directory.log_path().to_path_buf()));
     let checkpoints = directory.checkpoints(disk);
@@ -443,6 +523,7 @@ fn open_directory(path: &Path, options: &Options) -> Result<Opened> {
         directory: Some(directory),
         log: Some((Box::new(writer), Some(preparation))),
         checkpointer: Some(checkpointer),
+        standby: None,
     })
 }
 

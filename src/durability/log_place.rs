@@ -65,6 +65,16 @@ pub(super) fn find(disk: &dyn Disk, home: &Path, identity: &Identity) -> Result<
     Ok(log.clone())
 }
 
+/// The directory of the database whose log elsewhere this is; `None` if it is none.
+pub(super) fn owner(disk: &dyn Disk, log: &Path) -> Result<Option<PathBuf>> {
+    let mark = log.join(OWNER);
+    let is_there = match disk.exists(&mark) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => false,
+        other => other.map_err(reading(&mark))?,
+    };
+    if is_there { read_owner(disk, log).map(|owner| Some(owner.home)) } else { Ok(None) }
+}
+
 impl LogPlace {
     /// The place in the database's own directory.
     pub(super) fn inside(home: &Path) -> LogPlace {

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use super::block::{BlockHeader, HEADER_BYTES, header_checksum};
 use super::chain::Chain;
 use super::failure::{damaged, what_is_wrong};
+use super::position::LogPosition;
 use super::segment::{LogFiles, Segment};
 use super::starts::{GroupStart, GroupStarts};
 use super::tail::{self, Cut, LogEnd, Tail, UnfinishedGroup};
@@ -71,6 +72,16 @@ pub(crate) struct LogReader {
     tail: Option<Tail>,
     /// True if another process may be writing to the log meanwhile.
     is_live: bool,
+    /// The changes of terms that were met.
+    terms: Vec<TermStart>,
+}
+
+/// The first group of a term, and the group before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TermStart {
+    /// `None` if reading has begun with this term.
+    pub(crate) before: Option<LogPosition>,
+    pub(crate) first: LogPosition,
 }
 
 impl LogReader {
@@ -101,6 +112,7 @@ impl LogReader {
             starts: GroupStarts::new(start),
             tail: None,
             is_live: false,
+            terms: Vec::new(),
         })
     }
 
@@ -150,8 +162,12 @@ impl LogReader {
             .map_or(self.position, |extent| extent.start)
     }
 
+    /// The changes of terms that were met, in their order.
+    pub(super) fn terms(&self) -> &[TermStart] {
+        &self.terms
+    }
+
     /// The place in the chain right behind the last whole group: its position and its time.
-    #[cfg(test)]
     pub(crate) fn last_whole(&self) -> &Chain {
         &self.whole
     }
@@ -273,6 +289,10 @@ impl LogReader {
             self.starts.note(start, extents.iter().map(|extent| extent.bytes).sum());
         }
         let is_first = self.whole.epoch() == 0;
+        if is_first || self.whole.position().term() != self.chain.position().term() {
+            let before = (!is_first).then(|| self.whole.position());
+            self.terms.push(TermStart { before, first: self.chain.position() });
+        }
         self.whole = self.chain;
         let is_kept = !has_bug!(self.files.disk, FlightNotRewritten);
         self.last_groups.retain(|(first, _)| is_kept && *first >= durable_before);
@@ -308,6 +328,97 @@ impl LogReader {
             first_sequence: self.whole.next_sequence(),
         };
         tail::examine(&self.files, &self.segments, &group)
+    }
+}
+
+/// Reading behind a writer.
+impl LogReader {
+    /// Goes back behind the last whole group, and has later files opened on this disk.
+    ///
+    /// # Errors
+    /// The segment of that group cannot be opened.
+    pub(super) fn read_on_from(&mut self, disk: Arc<dyn Disk>) -> Result<()> {
+        self.look_again()?;
+        self.files.disk = disk;
+        Ok(())
+    }
+
+    /// The next group of a log that another process writes to; `None` if it is not there whole now. What was read of an unfinished
+    /// group is read once more, because after a crash the next writer replaces it.
+    ///
+    /// # Errors
+    /// The log cannot be read; what is there is not the continuation of what was read; or the writer has removed what was not read yet.
+    pub(super) fn next_group_behind_writer(&mut self) -> Result<Option<Group>> {
+        loop {
+            if !self.enter_new_segment()? || self.assembly.extents.is_empty() && !self.is_begun()? {
+                self.look_again()?;
+                return Ok(None);
+            }
+            match self.read_block()? {
+                Some(header) if header.last => return Ok(Some(self.finish_group())),
+                Some(_) => {}
+                None => {
+                    self.look_again()?;
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
+    /// Returns true if a block begins at the present position, by a look at its header alone.
+    fn is_begun(&mut self) -> Result<bool> {
+        let mut header = [0; HEADER_BYTES];
+        self.window.read_now(&mut header, self.position.offset)?;
+        if BlockHeader::decode(&header, self.files.uuid).is_none() {
+            return Ok(false);
+        }
+        if self.window.bytes(self.position.offset, HEADER_BYTES as u64)? != header {
+            self.window.forget();
+        }
+        Ok(true)
+    }
+
+    /// Goes back behind the last whole group.
+    fn look_again(&mut self) -> Result<()> {
+        let start = self.group_position();
+        if start.index == self.position.index {
+            self.window.forget();
+        } else {
+            self.window = Window::open(&self.files, &self.segments[start.index])?;
+        }
+        (self.position, self.chain, self.tail) = (start, self.whole, None);
+        self.assembly = Assembly::default();
+        Ok(())
+    }
+
+    /// Says whether what is at the present position is the log's end, or damage: see [`tail`].
+    ///
+    /// # Errors
+    /// It is damage.
+    pub(super) fn check_end(&mut self) -> Result<()> {
+        self.find_tail()?;
+        self.look_again()
+    }
+
+    /// Moves from the end of a full segment to the next one, which may have been made since the log was opened; returns false if
+    /// it is not there yet.
+    fn enter_new_segment(&mut self) -> Result<bool> {
+        let full = &self.segments[self.position.index];
+        if self.position.offset < full.bytes {
+            return Ok(true);
+        }
+        let next = full.number + 1;
+        if self.position.index + 1 == self.segments.len() {
+            if !self.files.is_there(next)? {
+                if self.files.first_number()?.is_some_and(|first| first > next) {
+                    let detail = "a checkpoint has replaced it before it was read";
+                    return Err(self.files.missing(next, detail));
+                }
+                return Ok(false);
+            }
+            self.segments.push(self.files.open_read(next)?.0);
+        }
+        self.enter_segment_with_room()
     }
 }
 

@@ -24,6 +24,9 @@ pub(crate) trait LogStore: Send {
     /// The appends that have begun and not ended, and how many the store takes at a time.
     fn in_flight(&self) -> &Arc<GroupsInFlight>;
 
+    /// The term of its writer: higher than those of all groups that were there when it was opened.
+    fn term(&self) -> u64;
+
     /// Begins to append a group, whose epoch is higher than those of all groups before. Where the store cannot take it for a
     /// while, `waits` has the error, waits, and returns true if the store is to try again.
     ///
@@ -72,6 +75,10 @@ pub(crate) trait LogSource: Send {
 impl LogStore for LogWriter {
     fn in_flight(&self) -> &Arc<GroupsInFlight> {
         LogWriter::in_flight(self)
+    }
+
+    fn term(&self) -> u64 {
+        LogWriter::term(self)
     }
 
     fn append(

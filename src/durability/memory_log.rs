@@ -168,6 +168,10 @@ impl LogStore for MemoryWriter {
         &self.in_flight
     }
 
+    fn term(&self) -> u64 {
+        self.term
+    }
+
     fn append(
         &mut self,
         epoch: u64,

@@ -46,6 +46,7 @@ pub(crate) mod log_holds;
 mod log_place;
 mod log_reader;
 pub(crate) mod log_store;
+pub(crate) mod log_tail;
 mod manifest;
 #[cfg(test)]
 pub(crate) mod memory_log;
@@ -75,7 +76,7 @@ pub(crate) use chain::Chain;
 pub(crate) use directory::{DatabaseDirectory, checkpoints_of, identity};
 #[cfg(test)]
 pub(crate) use log_reader::Group;
-pub(crate) use log_reader::LogReader;
+pub(crate) use log_reader::{LogReader, TermStart};
 pub(crate) use manifest::Uuid;
 pub(crate) use prepare::Segments;
 pub(crate) use repair::{RepairedLog, repair};

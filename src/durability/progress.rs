@@ -6,6 +6,7 @@
 //! later epoch already can wake a waiter too early, which then reads the counter and continues to wait; it
 //! never releases one early.
 
+use std::collections::VecDeque;
 use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
@@ -35,6 +36,10 @@ pub(crate) struct Progress {
     /// Results are released up to this epoch: the durable one, or all where results do not wait for the disk.
     released: CachePadded<AtomicU64>,
     release: Release,
+    /// The epochs of groups that were appended and not published, in their order. Locked once for each group.
+    appended: Mutex<VecDeque<u64>>,
+    /// The epoch of the last group that was published; 0: none was.
+    last_group: AtomicU64,
     places: Box<[CachePadded<WaiterSlot>]>,
     failure: Mutex<Option<Error>>,
     failed: AtomicU32,
@@ -65,6 +70,8 @@ impl Progress {
             durable: CachePadded::new(AtomicU64::new(durable)),
             released: CachePadded::new(AtomicU64::new(released)),
             release,
+            appended: Mutex::new(VecDeque::new()),
+            last_group: AtomicU64::new(0),
             places: (0..places).map(|_| CachePadded::default()).collect(),
             failure: Mutex::new(None),
             failed: AtomicU32::new(0),
@@ -78,6 +85,22 @@ impl Progress {
     /// Acquire pairs with the release in `publish`.
     pub(crate) fn durable(&self) -> u64 {
         self.durable.load(Ordering::Acquire)
+    }
+
+    /// Notes that the group of this epoch was appended: before the epoch is published.
+    pub(crate) fn note_group(&self, epoch: u64) {
+        self.appended.lock().push_back(epoch);
+    }
+
+    /// The epoch of the last durable group; 0: none was written. A thread that has a result of an epoch which was released because it is
+    /// durable finds the epoch's group, or a later one.
+    pub(crate) fn last_group(&self) -> u64 {
+        self.last_group.load(Ordering::Acquire)
+    }
+
+    /// Returns true if a result is released when its epoch is durable.
+    pub(crate) fn releases_what_is_durable(&self) -> bool {
+        self.release == Release::Durable
     }
 
     /// Returns true if a result that met nothing newer than `epoch` may be released.
@@ -181,6 +204,7 @@ impl Progress {
     /// Publishes that everything up to `epoch` is durable, and wakes its waiters. Only the log stage calls it; where two of its
     /// threads do, the later epoch stays.
     pub(crate) fn publish(&self, epoch: u64) {
+        self.publish_groups(epoch);
         // SeqCst, as for what is released: a task that waits for the disk registers, then looks here.
         let before = self.durable.fetch_max(epoch, Ordering::SeqCst);
         if self.release == Release::Durable {
@@ -191,6 +215,14 @@ impl Progress {
             self.wake((epoch % self.places.len() as u64) as usize);
         }
         self.wake_tasks();
+    }
+
+    /// Before what they hold is released.
+    fn publish_groups(&self, epoch: u64) {
+        let mut appended = self.appended.lock();
+        while let Some(group) = appended.pop_front_if(|group| *group <= epoch) {
+            self.last_group.store(group, Ordering::Release);
+        }
     }
 
     fn wake(&self, place: usize) {

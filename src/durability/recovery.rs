@@ -242,7 +242,7 @@ pub(crate) fn recover_from(
 }
 
 /// Takes absent records out of all tables, and fills their secondary indexes, several tables at once.
-fn derive_all_indexes(store: &Store, (crew, watch): (Crew<'_>, &Watch)) -> Result<()> {
+pub(super) fn derive_all_indexes(store: &Store, (crew, watch): (Crew<'_>, &Watch)) -> Result<()> {
     let tables = store.all_tables();
     let (next, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let failure = Mutex::new(None);

@@ -22,6 +22,16 @@ impl Window {
         Ok(Window { file, segment: segment.clone(), start: 0, buffer: Vec::new() })
     }
 
+    /// Forgets what was read: another process may have written there since.
+    pub(super) fn forget(&mut self) {
+        self.buffer.clear();
+    }
+
+    /// The bytes that the segment has at `offset` now, whatever was read before.
+    pub(super) fn read_now(&self, bytes: &mut [u8], offset: u64) -> Result<()> {
+        self.file.read_exact_at(bytes, offset).map_err(reading(&self.segment.path))
+    }
+
     /// `count` bytes at `offset`; all of them lie in the segment.
     pub(super) fn bytes(&mut self, offset: u64, count: u64) -> Result<&[u8]> {
         debug_assert!(offset + count <= self.segment.bytes);

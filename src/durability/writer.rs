@@ -116,6 +116,11 @@ impl LogWriter {
         Ok((writer, segments))
     }
 
+    /// This writer's term.
+    pub(crate) fn term(&self) -> u64 {
+        self.term
+    }
+
     /// The groups that were written and are not durable.
     pub(crate) fn in_flight(&self) -> &Arc<GroupsInFlight> {
         &self.in_flight

@@ -19,14 +19,14 @@ impl Error {
             Error::RuleViolation { state, .. } => state,
             Error::NullValue { .. } => "23502",
             Error::DuplicateKey { .. } | Error::NotUnique { .. } => "23505",
-            Error::TableChanged { .. } | Error::TableNewer { .. } => "55000",
+            Error::TableChanged { .. } | Error::TableNewer { .. } | Error::NeedsEvaluator { .. } => "55000",
             Error::MissingKey { .. } => "02000",
-            Error::UnknownTable { .. } | Error::ForeignTable { .. } | Error::TableDropped { .. } => "42P01",
+            Error::UnknownTable { .. } | Error::ForeignTable { .. } => "42P01",
+            Error::UnknownSequence { .. } | Error::TableDropped { .. } => "42P01",
             Error::TableExists { .. } | Error::TableDiffers { .. } | Error::SequenceExists { .. } => "42P07",
             Error::UnknownColumn { .. } => "42703",
             Error::UnknownIndex { .. } | Error::UnknownConstraint { .. } => "42704",
             Error::Conflict => "40001",
-            Error::UnknownSequence { .. } => "42P01",
             Error::GeneratedAlways { .. } => "428C9",
             Error::InvalidSequence { .. } | Error::FeedNotReached { .. } => "22023",
             Error::SequenceExhausted { .. } => "2200H",
@@ -41,8 +41,9 @@ impl Error {
             Error::RowTooLarge { .. } => "54000",
             Error::Busy { .. } | Error::NoFreeSlot { .. } => "53300",
             Error::ThreadRefused { .. } | Error::TooManyFiles { .. } => "53000",
-            Error::MemoryFull { .. } | Error::OutOfMemory { .. } => "53200",
-            Error::TransactionTooLarge { .. } => "53200",
+            Error::MemoryFull { .. } | Error::OutOfMemory { .. } | Error::TransactionTooLarge { .. } => {
+                "53200"
+            }
             Error::SnapshotTooOld { .. } | Error::FeedTooOld { .. } => "72000",
             Error::FeedExists { .. } => "42710",
             Error::NoLogSpace { .. } | Error::LogFull { .. } | Error::StorageFull { .. } => "53100",
@@ -50,6 +51,7 @@ impl Error {
             Error::NotWritable { .. } | Error::NotReadable { .. } => "42501",
             Error::MissingFile { .. } => "58P01",
             Error::ReadOnly => "25006",
+            Error::Standby(error) => error.sqlstate(),
             Error::Failed { .. } | Error::Application { .. } => "P0001",
             Error::Closed => "57P01",
             Error::Malformed { .. } | Error::Inconsistent { .. } | Error::Damaged { .. } => "XX001",
@@ -60,9 +62,7 @@ impl Error {
             Error::WrongKey { .. } | Error::WrongRow { .. } => "42601",
             Error::WrongArguments { .. } => "42883",
             Error::OutsideFootprint { .. } => "2F003",
-            Error::NoOrderedIndex { .. } | Error::ValueNotSet { .. } | Error::NeedsEvaluator { .. } => {
-                "55000"
-            }
+            Error::NoOrderedIndex { .. } | Error::ValueNotSet { .. } => "55000",
             Error::Panicked { .. } => "38000",
             Error::InvalidOption { .. } => "22023",
             Error::InUse { .. } => "55006",

@@ -13,7 +13,7 @@ use crate::diagnostics::time_samples::Sampler;
 use crate::diagnostics::work_time::waiting;
 use crate::durability::progress::Progress;
 use crate::durability::space::LogSpace;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StandbyError};
 use crate::pipeline::call::InFlight;
 use crate::pipeline::event_count::EventCount;
 use crate::pipeline::hold_off::HoldOffs;
@@ -22,6 +22,7 @@ use crate::pipeline::output::Output;
 use crate::pipeline::phase_coordinator::PhaseChange;
 use crate::pipeline::retry::Retry;
 use crate::pipeline::snapshots::SnapshotRequests;
+use crate::pipeline::standby::Replaying;
 use crate::pipeline::stash::Stash;
 use crate::pipeline::statistics::StageClocks;
 use crate::protocol::attempt::Attempt;
@@ -63,6 +64,8 @@ pub(crate) struct Engine {
     phase_change: PhaseChange,
     hold_offs: HoldOffs,
     snapshots: SnapshotRequests,
+    /// `None` unless the database is a standby.
+    replaying: Option<Replaying>,
     hot_rows: HotRowQueues,
     /// Samples the threads' activities; `None` if time is not sampled.
     sampler: Option<Sampler>,
@@ -83,6 +86,8 @@ impl Engine {
         sampler: Option<Sampler>,
     ) -> Arc<Engine> {
         store.epochs().put_in_force(protocols.build(first));
+        let replaying =
+            (updates_refused == Some(Error::Standby(StandbyError::OnlyRead))).then(Replaying::default);
         Arc::new(Engine {
             store,
             protocols,
@@ -104,6 +109,7 @@ impl Engine {
             phase_change: PhaseChange::default(),
             hold_offs: HoldOffs::default(),
             snapshots: SnapshotRequests::default(),
+            replaying,
             hot_rows,
             sampler,
         })
@@ -212,6 +218,11 @@ impl Engine {
     /// Requests for snapshots, from callers to the log stage, which opens them.
     pub(crate) fn snapshots(&self) -> &SnapshotRequests {
         &self.snapshots
+    }
+
+    /// The lock of the group that is being replayed, if the database is a standby.
+    pub(crate) fn replaying(&self) -> Option<&Replaying> {
+        self.replaying.as_ref()
     }
 
     /// Progress of the log: the epochs that are durable, and the results that may be released.

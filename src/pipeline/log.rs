@@ -346,6 +346,7 @@ impl LogStage {
                 Ok(written) => {
                     preparation.inspect(|preparation| preparation.disk_is_well(&engine));
                     engine.clocks().add_group(transactions, bytes as u64, written.flushes());
+                    engine.progress().note_group(epoch);
                     unsynced = Some(written);
                 }
                 Err(error) => {

@@ -47,6 +47,7 @@ pub(crate) mod protocol_change;
 pub(crate) mod reclaimer;
 pub(crate) mod retry;
 pub(crate) mod snapshots;
+pub(crate) mod standby;
 pub(crate) mod stash;
 pub(crate) mod statistics;
 pub(crate) mod threads;

@@ -106,6 +106,23 @@ pub(crate) fn id_of_key(mut key: &[u8]) -> Result<TableId> {
     .ok_or_else(|| Error::Malformed { what: "catalog", detail: "the key of no table".into() })
 }
 
+/// Returns true if the rows of a catalog table say how a table is defined. Those of sequences and feeds are data.
+pub(crate) fn is_of_definitions(id: TableId) -> bool {
+    id < FIRST_USER_TABLE && ![SEQUENCES, FEEDS].contains(&id)
+}
+
+/// The number of the table that a row of this key is about, in a catalog table of definitions.
+///
+/// # Errors
+/// No row has such a key.
+pub(crate) fn table_of_key(mut key: &[u8]) -> Result<TableId> {
+    match decode_component(&mut key, &DataType::Int64, false)? {
+        Value::Int(id) => TableId::try_from(id).ok(),
+        _ => None,
+    }
+    .ok_or_else(|| Error::Malformed { what: "catalog", detail: "the key of no table".into() })
+}
+
 /// The rows of a catalog table that are about the table `id`, in key order.
 fn read_rows(table: &TableCore, id: TableId, guard: &Guard) -> Result<Vec<Vec<Value>>> {
     let prefix = table.encode_key(&[i64::from(id).into()], false)?;

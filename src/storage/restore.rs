@@ -23,7 +23,7 @@ use crate::types::ValueRef;
 use crate::types::memory::Refused;
 
 mod group_replay;
-pub(crate) use group_replay::apply_share;
+pub(crate) use group_replay::{apply_share, operate};
 mod bulk_load;
 pub(crate) use bulk_load::{Loaded, Loader};
 mod overlap;

@@ -333,10 +333,7 @@ impl Store {
     pub(crate) fn settle_schema(&self, guard: &Guard) -> Result<()> {
         self.free_dropped(guard)?;
         for table in self.user_tables() {
-            let definition = self.definition_in_catalog(table.id(), guard)?;
-            let sequences = (&definition.identity_sequence.0, &table.definition().identity_sequence.0);
-            let is_of_version = definition.row_version() == table.row_version();
-            if definition != *table.definition() || sequences.0 != sequences.1 || !is_of_version {
+            if let Some(definition) = self.new_definition_in_catalog(&table, guard)? {
                 self.redefine_table(&table, definition);
             }
         }
@@ -433,6 +430,48 @@ impl Store {
         self.put_table(redefined.clone());
         self.retired.keep(table.clone());
         redefined
+    }
+
+    /// A table that no transaction can see yet, as the catalog defines it.
+    ///
+    /// # Errors
+    /// The catalog is damaged.
+    pub(crate) fn make_table_of_catalog(&self, id: TableId, guard: &Guard) -> Result<Arc<TableCore>> {
+        let definition = self.definition_in_catalog(id, guard)?;
+        Ok(Arc::new(TableCore::new(self.identity, &self.slabs, id, definition)))
+    }
+
+    /// Returns true if the catalog says that a table was dropped.
+    ///
+    /// # Errors
+    /// The catalog is damaged.
+    pub(crate) fn is_dropped_in_catalog(&self, id: TableId, guard: &Guard) -> Result<bool> {
+        catalog::is_dropped(id, &*self.catalog_table(catalog::TABLES)?, guard)
+    }
+
+    /// The table that has replaced another one, as the catalog says; `None` if none has.
+    ///
+    /// # Errors
+    /// The catalog is damaged.
+    pub(crate) fn successor_in_catalog(&self, id: TableId, guard: &Guard) -> Result<Option<TableId>> {
+        let successors = catalog::successors(&*self.catalog_table(catalog::SUCCESSORS)?, guard);
+        Ok(successors.into_iter().find(|(old, ..)| *old == id).map(|(_, new, _)| new))
+    }
+
+    /// The definition of a table in the catalog, if it is another one than that in force.
+    ///
+    /// # Errors
+    /// The catalog is damaged.
+    pub(crate) fn new_definition_in_catalog(
+        &self,
+        table: &TableCore,
+        guard: &Guard,
+    ) -> Result<Option<TableDefinition>> {
+        let definition = self.definition_in_catalog(table.id(), guard)?;
+        let sequences = (&definition.identity_sequence.0, &table.definition().identity_sequence.0);
+        let is_of_version = definition.row_version() == table.row_version();
+        let is_new = definition != *table.definition() || sequences.0 != sequences.1 || !is_of_version;
+        Ok(is_new.then_some(definition))
     }
 
     fn definition_in_catalog(&self, id: TableId, guard: &Guard) -> Result<TableDefinition> {

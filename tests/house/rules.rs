@@ -18,6 +18,10 @@ const UNSAFE_PLACES: &[(&str, &str)] = &[
     ("src/base/prefetch.rs", "asking for a cache line is an instruction of the processor's"),
     ("src/base/large_pages.rs", "a hint about memory takes an address"),
     ("src/storage/", "records, rows and indexes are shared memory that no lock guards; epochs keep it alive"),
+    (
+        "src/pipeline/standby/rows.rs",
+        "rows that replay changes are copies in the attempt's arena, blocks included",
+    ),
     ("src/protocol/attempt/mod.rs", "a table outlives the attempt, which borrows its store"),
     (
         "src/protocol/attempt/scan.rs",

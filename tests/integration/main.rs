@@ -71,6 +71,7 @@ mod sessions;
 mod snapshots;
 mod sqlstates;
 mod stages;
+mod standby;
 mod transactions;
 mod typed_tables;
 mod types;

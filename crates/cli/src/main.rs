@@ -87,6 +87,8 @@ enum Command {
     Sql(sql::Arguments),
     /// Serve a database to PostgreSQL clients
     Serve(serve::Arguments),
+    /// Make a standby the database that it replays
+    Promote(serve::PromoteArguments),
     /// Users that may connect to a served database
     User(serve::UserArguments),
 }
@@ -109,6 +111,7 @@ fn main() -> ExitCode {
         Command::Import(arguments) => transfer::import::run(&arguments),
         Command::Sql(arguments) => sql::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
+        Command::Promote(arguments) => serve::promote(&arguments),
         Command::User(arguments) => serve::user(&arguments),
     };
     match result {

@@ -5,6 +5,7 @@
 
 mod logging;
 mod notify;
+mod standby;
 
 use std::io::{self, BufRead, IsTerminal};
 use std::net::SocketAddr;
@@ -21,6 +22,7 @@ use signal_hook::iterator::Signals;
 
 use self::logging::Log;
 use self::notify::notify;
+pub use self::standby::{PromoteArguments, promote};
 use crate::failure::{Failure, Result};
 use crate::{archive, check, output, recovering};
 
@@ -28,7 +30,7 @@ use crate::{archive, check, output, recovering};
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// The database directory; it is made if it is not there
+    /// The database directory, or that of the standby; it is made if it is not there
     #[arg(value_name = "DIR", required_unless_present = "print_settings")]
     directory: Option<PathBuf>,
     /// Address and port to listen on [default: 127.0.0.1:5432]
@@ -43,6 +45,12 @@ pub struct Arguments {
     /// Archive the log and checkpoints there, beside execution: a URL, or a directory [default: none]
     #[arg(long, value_name = "URL")]
     archive: Option<String>,
+    /// Serve a standby: replay the log of a database that another server writes, and answer what only reads
+    #[arg(long, requires = "log")]
+    standby: bool,
+    /// The log that the standby replays: file:DIR/log
+    #[arg(long, value_name = "URL", requires = "standby")]
+    log: Option<String>,
     /// A settings file (TOML)
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
@@ -66,6 +74,7 @@ Examples:
   heddle serve shop.heddle --port 0 --protocol phased
   heddle serve shop.heddle --settings heddle.toml --set max_connections=200
   heddle serve shop.heddle --settings heddle.toml --print-settings
+  heddle serve second --standby --log file:shop.heddle/log  then: heddle promote second, once the first has ended
   heddle serve shop.heddle --archive s3://backup/shop       then: heddle restore --from s3://backup/shop other.heddle
   heddle user add shop.heddle ada --superuser               from then on, clients need a password";
 
@@ -90,14 +99,17 @@ pub fn run(arguments: &Arguments) -> Result {
     let options = options(&settings)?;
     let archive = archive::of(&settings)?;
     let kept = settings.clone();
-    let server = Server::listen(settings).map_err(failure)?;
-    let is_new = !directory.join("MANIFEST").exists();
-    let db = open(directory, options)?;
-    if is_new {
-        output::report(format_args!("created the database {}", directory.display()));
-    }
-    let uploader = archive.map(|objects| archive::start(objects, &kept, &db, directory)).transpose()?;
-    server.serve(&db).map_err(failure)?;
+    let primary = match arguments.log.as_deref().filter(|_| arguments.standby) {
+        Some(url) => {
+            let promoted =
+                standby::serve((arguments, &log), settings, &options, &mut signals, (directory, url))?;
+            let Some(promoted) = promoted else { return Ok(()) };
+            promoted
+        }
+        None => open_and_serve(directory, settings, options)?,
+    };
+    let Primary { server, db, directory } = &primary;
+    let uploader = archive.map(|objects| archive::start(objects, &kept, db, directory)).transpose()?;
     if server.trusts_everybody() {
         output::report(
             "warning: there are no users, so connections from this machine are trusted under any name",
@@ -112,14 +124,35 @@ pub fn run(arguments: &Arguments) -> Result {
     }
     output::report(format_args!("ready {}", server.address()));
     notify("READY=1");
-    let signal = wait_for_end(&mut signals, || reload(arguments, &server, &log));
+    let signal = wait_for_end(&mut signals, || reload(arguments, server, &log));
     notify("STOPPING=1");
     output::report(format_args!("ending: signal {signal}"));
-    server.shut_down();
+    primary.server.shut_down();
     if let Some(uploader) = uploader {
         uploader.stop();
     }
-    Ok(db.close()?)
+    Ok(primary.db.close()?)
+}
+
+/// A database that is written to, and its server.
+struct Primary {
+    server: Server,
+    db: Database,
+    /// The database's directory.
+    directory: PathBuf,
+}
+
+/// Opens the database in a directory, and serves it.
+fn open_and_serve(directory: &Path, settings: Settings, options: Options) -> Result<Primary> {
+    standby::refuse_standby(directory)?;
+    let server = Server::listen(settings).map_err(failure)?;
+    let is_new = !directory.join("MANIFEST").exists();
+    let db = open(directory, options)?;
+    if is_new {
+        output::report(format_args!("created the database {}", directory.display()));
+    }
+    server.serve(&db).map_err(failure)?;
+    Ok(Primary { server, db, directory: directory.to_path_buf() })
 }
 
 /// Raises the limit of open files as far as the process may: shells set it to 1024, and a connection needs three. Where the

@@ -97,6 +97,9 @@ impl Shared {
         if let Some(failure) = database.log_failure() {
             return Some(format!("the log has failed, and commits are refused: {failure}"));
         }
+        if let Some(standby) = database.standby_status() {
+            return standby.failure.map(|failure| failure.to_string());
+        }
         if let Some(refusal) = database.updates_refused() {
             return Some(format!("commits are refused: {refusal}"));
         }

@@ -42,7 +42,9 @@ impl Seen {
             self.has_failed = false;
         }
         (self.failed, self.made) = (checkpoints.failed, checkpoints.made);
-        let refused = database.updates_refused().map(|reason| reason.to_string());
+        // That a standby refuses them is no trouble.
+        let refused = database.updates_refused().filter(|_| !database.is_standby());
+        let refused = refused.map(|reason| reason.to_string());
         match (&self.refused, &refused) {
             (None, Some(reason)) => tracing::error!(reason, "commits are refused"),
             (Some(_), None) => tracing::info!("commits are accepted again"),

@@ -15,6 +15,7 @@
 //! - The copy has no manifest until all else in it is durable: an interrupted backup is no database.
 
 pub(super) mod held;
+pub(super) use held::HeldFiles;
 mod source;
 pub(super) mod target;
 

@@ -46,6 +46,10 @@ impl LogStore for Opened {
         self.writer.in_flight()
     }
 
+    fn term(&self) -> u64 {
+        self.writer.term()
+    }
+
     fn append(
         &mut self,
         epoch: u64,

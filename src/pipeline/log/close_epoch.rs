@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::pipeline::engine::Engine;
 use crate::pipeline::snapshots::Registered;
+use crate::pipeline::standby::Replaying;
 use crate::protocol::Phase;
 use crate::storage::worker_context::WorkerContext;
 
@@ -15,6 +16,10 @@ use crate::storage::worker_context::WorkerContext;
 pub(super) fn close_epoch(engine: &Arc<Engine>) -> u64 {
     let epochs = engine.store().epochs();
     let (change, asked) = (engine.phase_change().wanted(), engine.snapshots().asked());
+    // While a standby replays a group, a snapshot waits for a later epoch.
+    let replaying = engine.replaying().filter(|_| asked.is_some());
+    let pause = replaying.map(Replaying::pause_soon);
+    let asked = asked.filter(|_| pause.as_ref().is_none_or(Option::is_some));
     if change.is_none() && (asked.is_none() || !is_split(engine)) {
         let opening = Opening::begin(engine, asked);
         let epoch = seal_next(engine);

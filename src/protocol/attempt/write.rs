@@ -3,6 +3,8 @@
 //! Secondary indexes are kept by writes of their own: an insert of a row inserts its index records, an update of
 //! indexed columns moves them, a delete deletes them, all in the same write set.
 
+mod replay;
+
 use smallvec::SmallVec;
 
 use super::{Attempt, Claim, Target};

@@ -164,7 +164,11 @@ fn apply_merged_change(
     Ok(record.is_some())
 }
 
-fn operate(
+/// Applies a merged operation to a column of a row, whose long values may lie in the arena.
+///
+/// # Errors
+/// The operation fails on the value.
+pub(crate) fn operate(
     layout: &RowLayout,
     row: &mut [u64],
     column: usize,

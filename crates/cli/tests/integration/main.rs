@@ -26,5 +26,6 @@ mod real_faults;
 mod schedule;
 mod serve;
 mod sql;
+mod standby;
 mod transfer;
 mod usage;

@@ -104,6 +104,7 @@ impl Metrics<'_> {
             refuses,
         );
         self.archive(sql);
+        self.standby(sql);
         sql.statistics().iter().filter(|it| !is_in_histogram(it)).for_each(|it| self.statistic(it));
         self.histogram("heddle_statement_seconds", &sql.latency());
         self.head("heddle_errors_total", "counter", "statements that have failed, by SQLSTATE");
@@ -116,6 +117,21 @@ impl Metrics<'_> {
         for (state, count) in states {
             self.line("heddle_sessions_by_state", &[("state", state)], count);
         }
+    }
+
+    /// Progress and failures of replay, if the server is a standby.
+    fn standby(&mut self, sql: &Sql) {
+        let status = sql.database().standby_status();
+        self.one("heddle_standby", "gauge", "whether the server is a standby", u8::from(status.is_some()));
+        let Some(status) = status else { return };
+        let stopped = u8::from(status.failure.is_some());
+        self.one("heddle_standby_stopped", "gauge", "whether the log is replayed no more", stopped);
+        let groups = "log groups that were replayed";
+        self.one("heddle_standby_groups_total", "counter", groups, status.groups);
+        let transactions = "transactions that were replayed";
+        self.one("heddle_standby_transactions_total", "counter", transactions, status.transactions);
+        let bytes = "bytes of redo that were replayed";
+        self.one("heddle_standby_bytes_total", "counter", bytes, status.bytes);
     }
 
     /// Progress and failures of the archiver, if there is one.

@@ -8,10 +8,23 @@ use heddledb::{Database, Range, ValueRef};
 use crate::catalog::Catalog;
 use crate::catalog::role::Role;
 use crate::catalog::store::{Object, Store};
-use crate::error::Result;
+use crate::error::{Result, SqlError, SqlState};
 
 /// The table's name.
 const TABLE: &str = "sql.user";
+
+/// Refuses a standby of a database whose users are no roles yet: it cannot make them, and must not let everybody in.
+///
+/// # Errors
+/// 55000.
+pub(super) fn check_adopted(database: &Database) -> Result<()> {
+    if database.table(TABLE).is_err() {
+        return Ok(());
+    }
+    let message = "the database has users from before there were roles, and was not served since";
+    let error = SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message);
+    Err(error.with_hint("Serve the database once, and then a standby of it."))
+}
 
 /// Turns the users into roles, if the database has any.
 pub(super) fn adopt(database: &Database, store: &Store, catalog: &mut Catalog) -> Result<()> {

@@ -201,14 +201,37 @@ impl Store {
             .not_null()
             .primary_key(["oid"]);
         let store = Store { objects: database.open_table(definition)? };
-        let mut catalog = Catalog::default();
-        for object in store.read(database)? {
-            store.load(database, &mut catalog, object)?;
+        let mut catalog = store.catalog(database)?;
+        if !database.is_standby() {
+            super::earlier_users::adopt(database, &store, &mut catalog)?;
+            super::rules::mark_earlier(database, &mut catalog);
         }
-        adopt(database, &mut catalog);
-        super::earlier_users::adopt(database, &store, &mut catalog)?;
-        super::rules::mark_earlier(database, &mut catalog);
         Ok((store, catalog))
+    }
+
+    /// Makes the catalog of the stored definitions. On a standby, temporary objects are those of the other database's sessions, and
+    /// left out.
+    ///
+    /// # Errors
+    /// The engine's; XX001 for a row that is no definition.
+    pub fn catalog(&self, database: &Database) -> Result<Catalog> {
+        let mut catalog = Catalog::default();
+        let mut temporary = Vec::new();
+        for object in self.read(database)? {
+            match &object {
+                Object::Table(stored) if database.is_standby() && stored.persistence.is_temporary() => {
+                    catalog.reserve_oid(stored.oid);
+                    temporary.push(stored.engine.clone());
+                }
+                _ if database.is_standby() && object.is_temporary() => {}
+                _ => self.load(database, &mut catalog, object)?,
+            }
+        }
+        adopt(database, &mut catalog, &temporary);
+        if database.is_standby() {
+            super::earlier_users::check_adopted(database)?;
+        }
+        Ok(catalog)
     }
 
     /// An engine table, for definitions whose own is not made yet.
@@ -381,6 +404,16 @@ impl Object {
         (!schema.starts_with(TEMPORARY)).then_some((kind, name, texts))
     }
 
+    /// Returns true if it is a view, a sequence or a routine of a session's own.
+    fn is_temporary(&self) -> bool {
+        match self {
+            Object::View(View { schema, .. })
+            | Object::Sequence(Sequence { schema, .. })
+            | Object::Routine(Routine { schema, .. }) => schema.starts_with(TEMPORARY),
+            _ => false,
+        }
+    }
+
     fn oid(&self) -> i64 {
         i64::from(match self {
             Object::Schema(schema) => schema.oid,
@@ -405,10 +438,11 @@ impl Object {
     }
 }
 
-/// Tables that were made through the engine's interface, as tables of SQL.
-fn adopt(database: &Database, catalog: &mut Catalog) {
-    let named: Vec<String> =
+/// Tables that were made through the engine's interface, as tables of SQL; without these, which are others' temporary ones.
+fn adopt(database: &Database, catalog: &mut Catalog, temporary: &[String]) {
+    let mut named: Vec<String> =
         catalog.tables().map(|table| table.engine.definition().name().to_string()).collect();
+    named.extend_from_slice(temporary);
     let mut tables = database.tables();
     tables.sort_by(|left, right| left.name().cmp(right.name()));
     for engine in tables {

@@ -33,6 +33,9 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     scalar("current_setting(text, bool) text", current_setting).stable(),
     scalar("set_config(text, text, bool) text", set_config).volatile().nullable(),
     scalar("pg_sleep(float8) void", sleep).volatile(),
+    scalar("heddle_position() text", |context, _| Ok(Value::text(context.environment.log_position()?)))
+        .volatile(),
+    scalar("heddle_wait_for(text, interval) void", wait_for_position).volatile(),
     scalar("pg_export_snapshot() text", |context, _| Ok(Value::text(context.environment.export_snapshot()?)))
         .volatile(),
     scalar("pg_notify(text, text) void", notify).volatile().nullable(),
@@ -78,6 +81,27 @@ fn sleep(context: &mut FunctionContext<'_>, arguments: &[Value]) -> Result<Value
         std::thread::sleep(left.min(LOOK_AGAIN));
         context.environment.check_interrupt()?;
     }
+}
+
+/// Interval at which `heddle_wait_for` looks.
+const LOOK_FOR_POSITION: Duration = Duration::from_millis(1);
+
+fn wait_for_position(context: &mut FunctionContext<'_>, arguments: &[Value]) -> Result<Value> {
+    let position = arguments[0].str();
+    let timeout = arguments[1].interval().total_micros().clamp(0, i128::from(u64::MAX)) as u64;
+    let start = Instant::now();
+    while !context.environment.has_log_position(position)? {
+        if start.elapsed() >= Duration::from_micros(timeout) {
+            let reached = context.environment.log_position()?;
+            let message = format!(
+                "position {position} was not reached in time; the last one that is there is {reached}"
+            );
+            return Err(SqlError::new(SqlState::QUERY_CANCELED, message));
+        }
+        std::thread::sleep(LOOK_FOR_POSITION);
+        context.environment.check_interrupt()?;
+    }
+    Ok(Value::Void)
 }
 
 fn notify(context: &mut FunctionContext<'_>, arguments: &[Value]) -> Result<Value> {

@@ -38,7 +38,7 @@ use crate::types::{Environment, Type};
 pub(crate) use printing::Printing;
 
 /// Microseconds from 1970-01-01 to 2000-01-01.
-const POSTGRES_EPOCH: i64 = 946_684_800_000_000;
+pub(crate) const POSTGRES_EPOCH: i64 = 946_684_800_000_000;
 
 /// The time now, in microseconds since 2000-01-01 UTC.
 pub(crate) fn now() -> i64 {
@@ -153,7 +153,10 @@ impl SessionEnvironment {
         let interrupt = Interrupt::of_session(Some(memory.clone()));
         let catalog = shared.catalog();
         let role = catalog.role(&options.user).cloned();
-        let settings = settings_of(role.as_deref(), &options.user)?;
+        let mut settings = settings_of(role.as_deref(), &options.user)?;
+        if shared.database.is_standby() {
+            settings.set_fixed("in_hot_standby", "on")?;
+        }
         let start = now();
         let canceller = Canceller::new(interrupt.clone(), session);
         let activity = Arc::new(Activity::new(number, &options.user, &options.database, start, canceller));

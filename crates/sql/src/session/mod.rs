@@ -66,6 +66,7 @@ pub(crate) mod sequences;
 pub(crate) mod sessions;
 mod settings;
 mod slow;
+mod standby;
 mod statement;
 pub(crate) mod statements;
 mod table_lock;
@@ -93,7 +94,7 @@ use crate::session::statements::StatementStatistics;
 
 pub use connection::{Canceller, ConnectOptions, Connection};
 pub(crate) use cursor::Cursor;
-pub(crate) use environment::SessionEnvironment;
+pub(crate) use environment::{POSTGRES_EPOCH, SessionEnvironment};
 pub use identity::LoginRole;
 pub use latency::LatencyReport;
 pub use notices::Notices;
@@ -284,6 +285,7 @@ impl Sql {
             names: OnceLock::new(),
         };
         let shared = Arc::new(shared);
+        standby::follow(&shared)?;
         Ok(Sql { rules: RowRules::register(&shared)?, shared })
     }
 

@@ -15,6 +15,7 @@ use crate::run::memory::Memory;
 use crate::session::SessionEnvironment;
 use crate::session::connection::Connection;
 use crate::session::sessions::{Notification, Signals, Ticket};
+use crate::session::standby::check_no_standby;
 
 /// The longest payload, in bytes, as in PostgreSQL.
 const PAYLOAD_BYTES_MAX: usize = 7999;
@@ -126,6 +127,7 @@ impl SessionEnvironment {
     /// # Errors
     /// 22023 for a channel without a name, or a text that is too long; 53200.
     pub(super) fn notify_at_commit(&mut self, channel: &str, payload: &str) -> Result<()> {
+        check_no_standby(&self.shared, "NOTIFY")?;
         let bytes = self.pending.notify(channel, payload)?;
         self.gathered.charge(bytes)
     }
@@ -168,9 +170,10 @@ impl SessionEnvironment {
 }
 
 impl Connection {
-    pub(super) fn listen(&mut self, channel: &str) -> &'static str {
+    pub(super) fn listen(&mut self, channel: &str) -> Result<&'static str> {
+        self.check_no_standby("LISTEN")?;
         self.environment.pending.effects.push(Effect::Listen(channel.into()));
-        "LISTEN"
+        Ok("LISTEN")
     }
 
     pub(super) fn unlisten(&mut self, channel: Option<&str>) -> &'static str {

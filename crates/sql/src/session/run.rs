@@ -467,7 +467,10 @@ impl Connection {
     ) -> Result<u64> {
         let planned = &plan.planned;
         let idle = self.transaction.is_idle();
-        let is_read_only = self.environment.settings.derived.read_only && planned.only_reads();
+        // On a standby a routine cannot write, whatever it calls.
+        let is_standby = self.shared.database.is_standby();
+        let is_read_only =
+            self.environment.settings.derived.read_only && (planned.only_reads() || is_standby);
         let on_snapshot = idle && (planned.is_report || is_read_only);
         // What a function reads may be much.
         let is_compiled = match &planned.procedure {

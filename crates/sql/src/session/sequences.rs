@@ -137,6 +137,21 @@ impl Sequences {
         }
     }
 
+    /// The state of a sequence as it is stored, on a standby: the value up to which the other database may have given some.
+    ///
+    /// # Errors
+    /// The engine's; 0A000 in a transaction block.
+    pub fn stored_standing(&self, database: &Database, sequence: &Sequence) -> Result<Standing> {
+        match self.stored(database, sequence) {
+            Ok(state) => Ok((state.last, state.is_called)),
+            Err(error) if matches!(error.engine(), Some(heddledb::Error::Nested { .. })) => {
+                let message = "the state of a sequence cannot be read in a transaction block on a standby";
+                Err(SqlError::unsupported(message))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     fn stored(&self, database: &Database, sequence: &Sequence) -> Result<State> {
         let found = database.run(|tx| {
             let Some(row) = tx.get(&self.table, [ValueRef::Int(i64::from(sequence.oid))])? else {

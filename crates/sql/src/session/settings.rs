@@ -228,9 +228,11 @@ impl Settings {
     /// Gives the next transaction the modes of `default_transaction_…`. Outside of a block, the settings show those.
     fn reset_modes(&mut self) {
         for (mode, default) in TRANSACTION_MODES {
-            if self.values.get(mode) != self.values.get(default) {
+            let only_reads = mode == "transaction_read_only" && self.is_on("in_hot_standby");
+            let value = if only_reads { Some("on".to_string()) } else { self.values.get(default).cloned() };
+            if self.values.get(mode) != value.as_ref() {
                 // What is valid for the default is valid for the transaction.
-                let _ = self.store(mode, self.values.get(default).cloned());
+                let _ = self.store(mode, value);
             }
         }
     }

@@ -139,7 +139,7 @@ impl Connection {
                 }
                 "CHECKPOINT"
             }
-            Statement::Listen(name) => self.listen(&name.text),
+            Statement::Listen(name) => self.listen(&name.text)?,
             Statement::Unlisten(name) => self.unlisten(name.as_ref().map(|name| name.text.as_str())),
             Statement::Notify { channel, payload } => {
                 self.environment.notify_at_commit(&channel.text, payload.as_deref().unwrap_or_default())?;

@@ -246,6 +246,21 @@ pub trait Environment {
         Err(no_session("currval"))
     }
 
+    /// `pg_is_in_recovery`
+    fn is_in_recovery(&self) -> bool {
+        false
+    }
+
+    /// `heddle_position`
+    fn log_position(&self) -> Result<String> {
+        Err(no_session("heddle_position"))
+    }
+
+    /// Returns true if the database has this position of a log.
+    fn has_log_position(&self, _position: &str) -> Result<bool> {
+        Err(no_session("heddle_wait_for"))
+    }
+
     /// `pg_notify`
     fn notify(&mut self, _channel: &str, _payload: &str) -> Result<()> {
         Err(no_session("pg_notify"))

@@ -1,16 +1,18 @@
 //! The engine's reports about itself: `heddle_stats`, `heddle_choices`, `heddle_hot_records`, `heddle_splits`,
-//! `heddle_schedule`, `heddle_partitions`, `heddle_checkpoints`, `heddle_archive`, and `pg_stat_statements`.
+//! `heddle_schedule`, `heddle_partitions`, `heddle_checkpoints`, `heddle_archive`, `heddle_replication`, and
+//! `pg_stat_statements`.
 //!
 //! # Invariants
 //! Keys of rows and other users' statements are NULL for users that may not see them
 //! ([`SessionEnvironment::sees_all`](crate::session::SessionEnvironment::sees_all)).
 
-use heddledb::HotRecord;
+use heddledb::{HotRecord, StandbyStatus};
 
 use super::row::{Output, list, row};
 use super::{DATABASE, OWNER, SystemCatalog};
+use crate::session::POSTGRES_EPOCH;
 use crate::session::report::statistics as all_statistics;
-use crate::types::Type;
+use crate::types::{Type, Value};
 
 pub(super) fn statistics(system: &SystemCatalog<'_>, out: &mut Output) {
     for statistic in all_statistics(system.session.shared()) {
@@ -142,6 +144,27 @@ pub(super) fn archive(system: &SystemCatalog<'_>, out: &mut Output) {
         failure = status.failure,
         alarm = status.alarm,
         last_upload_seconds = reached.map(|reached| reached.as_secs_f64()),
+    );
+}
+
+pub(super) fn replication(system: &SystemCatalog<'_>, out: &mut Output) {
+    let database = &system.session.shared().database;
+    // Where nothing is logged there is nothing to replicate.
+    let Ok(position) = database.durable_position() else { return };
+    let standby = database.standby_status();
+    let of_standby = |number: fn(&StandbyStatus) -> u64| standby.as_ref().map(|it| number(it) as i64);
+    let time = standby.as_ref().and_then(|standby| standby.time);
+    row!(
+        out,
+        role = if standby.is_some() { "standby" } else { "primary" },
+        position = position.to_string(),
+        source = standby.as_ref().map(|standby| standby.source.display().to_string()),
+        group_time = time.map(|time| Value::Timestamptz(time.microseconds() - POSTGRES_EPOCH)),
+        groups = of_standby(|standby| standby.groups),
+        transactions = of_standby(|standby| standby.transactions),
+        bytes = of_standby(|standby| standby.bytes),
+        has_caught_up = standby.as_ref().map(|standby| standby.has_caught_up),
+        failure = standby.as_ref().and_then(|standby| standby.failure.as_ref()).map(ToString::to_string),
     );
 }
 

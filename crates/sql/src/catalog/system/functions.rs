@@ -155,7 +155,7 @@ pub(crate) const SESSION: &[Definition] = &[
     scalar("current_catalog() name", |c, _| Ok(Value::text(c.environment.database()))).stable(),
     scalar("version() text", version).stable(),
     scalar("pg_backend_pid() int4", |c, _| Ok(Value::Int4(c.environment.backend_pid()))).stable(),
-    scalar("pg_is_in_recovery() bool", |_, _| Ok(Value::Bool(false))).stable(),
+    scalar("pg_is_in_recovery() bool", |c, _| Ok(Value::Bool(c.environment.is_in_recovery()))).stable(),
     scalar("pg_my_temp_schema() oid", |c, _| {
         let temporary = |it: &SystemCatalog<'_>| {
             let schema = &it.session.temporary;

@@ -127,6 +127,7 @@ const FILLED: &[(&str, Fill)] = &[
     ("heddle_choices", engine::choices),
     ("heddle_hot_records", engine::hot_records),
     ("heddle_partitions", engine::partitions),
+    ("heddle_replication", engine::replication),
     ("heddle_schedule", engine::schedule),
     ("heddle_splits", engine::splits),
     ("heddle_stats", engine::statistics),

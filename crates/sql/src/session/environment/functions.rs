@@ -184,6 +184,9 @@ impl Environment for SessionEnvironment {
         if let Some(standing) = standing {
             return Ok(standing);
         }
+        if self.is_in_recovery() {
+            return self.sequences.stored_standing(&self.shared.database, &known);
+        }
         self.sequences.state(sequence).inspect_err(|_| self.shortage = Some(sequence))
     }
 
@@ -336,6 +339,18 @@ impl Environment for SessionEnvironment {
         let is_there = |schema: &String| *schema == self.temporary || self.catalog.schema(schema).is_some();
         schemas.extend(path.into_iter().filter(is_there));
         schemas
+    }
+
+    fn is_in_recovery(&self) -> bool {
+        self.shared.database.is_standby()
+    }
+
+    fn log_position(&self) -> Result<String> {
+        Ok(self.shared.database.durable_position()?.to_string())
+    }
+
+    fn has_log_position(&self, position: &str) -> Result<bool> {
+        Ok(self.shared.database.has_position(position.parse()?)?)
     }
 
     fn backend_pid(&self) -> i32 {

@@ -57,8 +57,12 @@ impl Connection {
     /// Rejects a mode that a transaction cannot take on any more.
     ///
     /// # Errors
-    /// 25001 in a subtransaction and after the first query.
+    /// 25001 in a subtransaction and after the first query; 0A000 on a standby.
     pub(in crate::session) fn check_mode(&self, name: &str, value: &str) -> Result<()> {
+        let writes = name == "transaction_read_only" && value == "off";
+        if writes && self.environment.settings.is_on("in_hot_standby") {
+            return Err(SqlError::unsupported("cannot set transaction read-write mode during recovery"));
+        }
         if self.transaction.is_idle() {
             return Ok(());
         }
