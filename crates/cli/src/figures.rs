@@ -2,6 +2,8 @@
 //!
 //! Each run is a process of its own, so that none warms the memory for the next one; what it printed is put together.
 
+mod choices;
+
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -29,7 +31,10 @@ Examples:
   heddle figures policies --protocol optimistic      a half of it
   heddle figures policies --quick                    a few minutes, on little data
   heddle figures policies --seconds 1 --history-seconds 1 --json
-  heddle figures aborts                              its table 4: aborts by what was written, and by what was read; 6 runs, a minute";
+  heddle figures aborts                              its table 4: aborts by what was written, and by what was read; 6 runs, a minute
+  heddle figures choices                             auto beside each fixed protocol on 14 workloads: 420 runs of some 6 seconds
+  heddle figures choices --only tpcc --rounds 3
+  heddle figures choices --quick                     two minutes, on little data";
 
 /// The tables.
 #[derive(Subcommand)]
@@ -38,6 +43,8 @@ enum Which {
     Policies(PoliciesArguments),
     /// Aborts in writes and in reads: SmallBank, TATP and TPC-C under optimistic and locking, placed at random
     Aborts(CommonArguments),
+    /// The protocol auto beside each fixed one, on the workloads of the bench: transactions per second
+    Choices(choices::Arguments),
 }
 
 /// Options that all runs of a table share.
@@ -91,17 +98,16 @@ const PROTOCOLS: [(&str, u32); 2] = [("optimistic", 19), ("locking", 30)];
 
 /// Makes the table.
 pub fn run(arguments: &Arguments) -> Result {
-    let common = match &arguments.table {
-        Which::Policies(arguments) => &arguments.common,
-        Which::Aborts(arguments) => arguments,
-    };
-    if common.lock_conflict.is_some() && common.protocol.as_deref() == Some("optimistic") {
-        let wrong = "--lock-conflict would have no effect: it is for the locking protocol; leave out --protocol optimistic";
-        return Err(Failure::Usage(wrong.to_owned()));
-    }
     match &arguments.table {
-        Which::Policies(arguments) => policies(arguments),
-        Which::Aborts(arguments) => aborts(arguments),
+        Which::Policies(arguments) => {
+            arguments.common.check()?;
+            policies(arguments)
+        }
+        Which::Aborts(arguments) => {
+            arguments.check()?;
+            aborts(arguments)
+        }
+        Which::Choices(arguments) => choices::run(arguments),
     }
 }
 
@@ -144,7 +150,32 @@ fn duration(seconds: f64) -> String {
     if seconds < 90 { format!("{seconds} s") } else { format!("{} min", seconds.div_ceil(60)) }
 }
 
+/// Runs a benchmark; `None` if it fails, which the table shows.
+fn run_bench(progress: &mut Progress, arguments: &[String]) -> Result<Option<Value>> {
+    let command = arguments.join(" ");
+    progress.next(&command);
+    let output = Command::new(std::env::current_exe()?).args(arguments).stderr(Stdio::inherit()).output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let object = serde_json::from_str(text.lines().last().unwrap_or_default()).ok();
+    let object = object.filter(|_| output.status.success());
+    if object.is_none() {
+        progress.failed += 1;
+        output::report(format_args!("heddle {command} failed: see above"));
+    }
+    Ok(object)
+}
+
 impl CommonArguments {
+    /// # Errors
+    /// An option would have no effect.
+    fn check(&self) -> Result {
+        if self.lock_conflict.is_some() && self.protocol.as_deref() == Some("optimistic") {
+            let wrong = "--lock-conflict would have no effect: it is for the locking protocol; leave out --protocol optimistic";
+            return Err(Failure::Usage(wrong.to_owned()));
+        }
+        Ok(())
+    }
+
     /// The given value, or the default, which is small for a quick table.
     fn or_default<T>(&self, given: Option<T>, usual: T, quick: T) -> T {
         given.unwrap_or(if self.quick { quick } else { usual })
@@ -179,18 +210,7 @@ impl CommonArguments {
             arguments.push(format!("--lock-conflict={}", self.lock_conflict.as_deref().unwrap_or("no-wait")));
         }
         arguments.extend_from_slice(more);
-        let command = arguments.join(" ");
-        progress.next(&command);
-        let output =
-            Command::new(std::env::current_exe()?).args(&arguments).stderr(Stdio::inherit()).output()?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        let object = serde_json::from_str(text.lines().last().unwrap_or_default()).ok();
-        let object = object.filter(|_| output.status.success());
-        if object.is_none() {
-            progress.failed += 1;
-            output::report(format_args!("heddle {command} failed: see above"));
-        }
-        Ok(object)
+        run_bench(progress, &arguments)
     }
 
     fn tpcc(&self, warehouses: u32) -> Vec<String> {

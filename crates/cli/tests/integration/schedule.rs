@@ -197,3 +197,23 @@ fn schedules_that_do_not_fit_are_wrong_usage_that_says_what_to_do() {
     let output = heddle(&["bench", "probe", "--schedule=partition", "--seconds=0.1"]);
     assert!(String::from_utf8_lossy(&output.stderr).contains("--partition-key"));
 }
+
+#[test]
+fn the_table_of_choices_compares_auto_with_each_fixed_protocol() {
+    let choices = ["figures", "choices", "--quick", "--seconds=0.05", "--only=hot-percent 10", "--only=like"];
+    let output = heddle(&with(&choices, &["--json"]));
+    let reported = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{reported}");
+    let table: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = table["choices"].as_array().unwrap();
+    assert_eq!(rows.len(), 4, "two of incr1 and one of its read-modify-writes, and like: {table}");
+    for row in rows {
+        for protocol in ProtocolKind::ALL {
+            assert!(row["per_second"][protocol.name()].is_number(), "{row}");
+        }
+    }
+    assert!(reported.contains("24 of 24"), "{reported}");
+    let none = heddle(&["figures", "choices", "--only=magic"]);
+    assert_eq!(none.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&none.stderr).contains("smallbank"), "it names them all");
+}
