@@ -143,7 +143,11 @@ fn server(shared: &Shared) -> Value {
     let served = shared.served.get();
     let disk = served.and_then(|served| host::disk(&served.sql.database().log_directory()?));
     let settings = shared.current().settings;
-    let protocol = settings.protocol.clone().unwrap_or_else(|| ProtocolKind::default().to_string());
+    // What is in force may have been changed since the start; before there is a database, what it will be opened with.
+    let protocol = match served {
+        Some(served) => served.sql.database().protocol().to_string(),
+        None => settings.protocol.clone().unwrap_or_else(|| ProtocolKind::default().to_string()),
+    };
     json!({
         "trouble": shared.trouble(),
         "version": env!("CARGO_PKG_VERSION"),

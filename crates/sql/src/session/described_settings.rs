@@ -73,9 +73,9 @@ impl Kind {
 }
 
 impl Settings {
-    /// All settings, as `pg_settings` lists them.
-    pub fn described(&self) -> Vec<DescribedSetting> {
-        self.all().into_iter().map(|(name, value)| self.describe(name, &value)).collect()
+    /// These settings with their values, as `pg_settings` lists them.
+    pub fn described(&self, all: Vec<(String, String)>) -> Vec<DescribedSetting> {
+        all.into_iter().map(|(name, value)| self.describe(name, &value)).collect()
     }
 
     fn describe(&self, name: String, value: &str) -> DescribedSetting {
@@ -118,7 +118,11 @@ mod tests {
     use super::*;
 
     fn described(settings: &Settings, name: &str) -> DescribedSetting {
-        settings.described().into_iter().find(|it| it.name == name).unwrap_or_else(|| panic!("{name}"))
+        settings
+            .described(settings.all())
+            .into_iter()
+            .find(|it| it.name == name)
+            .unwrap_or_else(|| panic!("{name}"))
     }
 
     #[test]

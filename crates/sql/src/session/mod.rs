@@ -21,7 +21,7 @@
 //! row_rules           rules of rows that closures and procedures write
 //! environment         the session as functions see it
 //! identity            the session's user and role
-//! settings            SET, SHOW, RESET; planner_settings, described_settings
+//! settings            SET, SHOW, RESET; planner_settings, described_settings; system_settings: ALTER SYSTEM
 //! sequences           values given ahead of the stored ones
 //! table_lock          LOCK TABLE; advisory: advisory locks
 //! exported_snapshots  pg_export_snapshot
@@ -69,6 +69,7 @@ mod slow;
 mod standby;
 mod statement;
 pub(crate) mod statements;
+mod system_settings;
 mod table_lock;
 mod transaction;
 

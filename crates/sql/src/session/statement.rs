@@ -113,6 +113,7 @@ impl Connection {
                 }
                 "RESET"
             }
+            Statement::AlterSystem { name, value } => self.alter_system(name.as_deref(), value)?,
             Statement::Discard(what) => self.discard(what)?,
             Statement::LockTable { tables, mode, no_wait } => self.lock_tables(tables, mode, *no_wait)?,
             Statement::Vacuum(asked) => {
@@ -265,12 +266,12 @@ impl Connection {
                 .map(|name| Field::plain(name, Type::Text))
                 .collect();
             sink.describe(&fields)?;
-            for (name, value) in self.environment.settings.all() {
+            for (name, value) in self.environment.all_settings() {
                 sink.row(&[Value::text(name), Value::text(value), Value::text("")], &*printing)?;
             }
             return sink.complete("SHOW");
         }
-        let Some(value) = self.environment.settings.get(name) else {
+        let Some(value) = self.environment.shown_setting(name) else {
             let message = format!("unrecognized configuration parameter \"{name}\"");
             return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
         };

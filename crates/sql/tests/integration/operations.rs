@@ -420,3 +420,58 @@ fn sessions_are_reported_with_their_states() {
     assert_eq!(sessions.len(), 1);
     assert_eq!((sessions[0].user.as_str(), sessions[0].statement.as_str()), ("ada", "BEGIN; SELECT $1"));
 }
+
+#[test]
+fn a_superuser_changes_the_protocol_beside_open_transactions() {
+    let sql = open(Options::default().protocol(ProtocolKind::Optimistic));
+    let (mut connection, mut other) = (admin(&sql), admin(&sql));
+    connection
+        .query("CREATE TABLE t (id int PRIMARY KEY, n int); INSERT INTO t VALUES (1, 0)")
+        .expect("made");
+    other.query("BEGIN; UPDATE t SET n = n + 1 WHERE id = 1").expect("begun");
+    let shown = |connection: &mut Connection| rows(connection, "SHOW heddle.protocol")[0][0].clone();
+    assert_eq!(shown(&mut connection), "optimistic");
+    for kind in ProtocolKind::ALL.iter().filter(|kind| **kind != ProtocolKind::Partitioned) {
+        let text = format!("ALTER SYSTEM SET heddle.protocol = '{kind}'");
+        let results = connection.query(&text).expect("it can be changed");
+        assert_eq!(results[0].tag, "ALTER SYSTEM");
+        assert_eq!((shown(&mut other), sql.database().protocol()), (kind.to_string(), *kind));
+    }
+    let everywhere =
+        "SELECT current_setting('heddle.protocol'), setting FROM pg_settings WHERE name = 'heddle.protocol'";
+    assert_eq!(rows(&mut connection, everywhere), [["auto", "auto"]]);
+    for back in [
+        "ALTER SYSTEM SET heddle.protocol TO DEFAULT",
+        "ALTER SYSTEM RESET heddle.protocol",
+        "ALTER SYSTEM RESET ALL",
+    ] {
+        connection.query("ALTER SYSTEM SET heddle.protocol TO Serial").expect("it can be changed");
+        connection.query(back).expect("it can be changed back");
+        assert_eq!(shown(&mut connection), "optimistic", "{back}");
+    }
+    other.query("COMMIT").expect("the block has not noticed");
+    assert_eq!(rows(&mut connection, "SELECT n FROM t"), [["1"]]);
+}
+
+#[test]
+fn a_change_of_the_system_that_cannot_be_made_is_refused_by_name() {
+    let sql = open(Options::default().protocol(ProtocolKind::Serial));
+    let (mut connection, mut ada) = (admin(&sql), connect(&sql, "ada", false));
+    let refused = |connection: &mut Connection, text: &str, state: &str, message: &str| {
+        let error = connection.query(text).expect_err(text);
+        assert_eq!(error.state().as_str(), state, "{text}: {error}");
+        assert!(error.to_string().contains(message), "{text}: {error}");
+    };
+    let set = "ALTER SYSTEM SET heddle.protocol = 'auto'";
+    refused(&mut ada, set, "42501", "heddle.protocol");
+    refused(&mut ada, "ALTER SYSTEM RESET ALL", "42501", "ALTER SYSTEM RESET ALL");
+    refused(&mut connection, "ALTER SYSTEM SET heddle.protocol = 'magic'", "22023", "\"magic\"");
+    refused(&mut connection, "ALTER SYSTEM SET heddle.protocol = 'partitioned'", "22023", "partitioned");
+    refused(&mut connection, "ALTER SYSTEM SET heddle.magic = 1", "42704", "heddle.magic");
+    refused(&mut connection, "ALTER SYSTEM SET work_mem = '1GB'", "0A000", "work_mem");
+    refused(&mut connection, "SET heddle.protocol = 'auto'", "55P02", "heddle.protocol");
+    connection.query("BEGIN").expect("begun");
+    refused(&mut connection, set, "25001", "transaction block");
+    connection.query("ROLLBACK").expect("ended");
+    assert_eq!(rows(&mut connection, "SHOW heddle.protocol"), [["serial"]]);
+}

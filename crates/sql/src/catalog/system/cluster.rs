@@ -164,7 +164,7 @@ pub(super) fn tablespaces(_: &SystemCatalog<'_>, out: &mut Output) {
 }
 
 pub(super) fn settings(system: &SystemCatalog<'_>, out: &mut Output) {
-    for setting in system.session.settings.described() {
+    for setting in system.session.settings.described(system.session.all_settings()) {
         let words = setting.words.map(|words| list(Type::Text, words.iter().copied()));
         let is_default = setting.boot_value.as_deref() == Some(setting.value.as_str());
         row!(

@@ -21,6 +21,7 @@ impl Parser<'_> {
             () if self.accept("routine") => self.alter_routine(ObjectKind::Routine),
             () if self.accept("role") || self.accept("user") || self.accept("group") => self.alter_role(),
             () if self.accept_words(&["default", "privileges"]) => self.default_privileges(),
+            () if self.accept("system") => self.alter_system(),
             () if self.is_words(&["database"]) => self.alter_database(at),
             () if self.accept("trigger") => self.change_trigger(false),
             () if self.accept("domain") => self.alter_domain(),

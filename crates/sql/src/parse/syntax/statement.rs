@@ -112,6 +112,11 @@ pub(crate) enum Statement {
         names: Vec<ObjectName>,
         deferred: bool,
     },
+    /// ALTER SYSTEM SET and RESET. No name: RESET ALL.
+    AlterSystem {
+        name: Option<String>,
+        value: SetValue,
+    },
     Show(String),
     /// `None`: RESET ALL.
     Reset(Option<String>),

@@ -99,6 +99,21 @@ impl Parser<'_> {
         Ok(Statement::Set { scope, name, value })
     }
 
+    /// ALTER SYSTEM, behind these words.
+    pub(in crate::parse) fn alter_system(&mut self) -> Result<Statement> {
+        if self.accept("reset") {
+            let name = self.setting_name()?;
+            let name = (name != "all").then_some(name);
+            return Ok(Statement::AlterSystem { name, value: SetValue::Default });
+        }
+        self.expect("set")?;
+        let name = self.setting_name()?;
+        if !self.accept("to") {
+            self.expect_operator("=")?;
+        }
+        Ok(Statement::AlterSystem { name: Some(name), value: self.set_value()? })
+    }
+
     /// SET in the definition of a routine.
     pub(in crate::parse) fn routine_setting(&mut self) -> Result<RoutineSetting> {
         let start = self.mark();

@@ -286,7 +286,7 @@ impl Environment for SessionEnvironment {
     }
 
     fn setting(&self, name: &str) -> Option<String> {
-        self.settings.get(name).map(str::to_string)
+        self.shown_setting(name).map(str::to_string)
     }
 
     fn change_setting(&mut self, name: &str, value: &str, is_local: bool) -> Result<String> {
