@@ -138,6 +138,7 @@ pub use storage::definition::{
     ReferentialAction, TableDefinition,
 };
 pub use storage::dependency::{DefinitionChange, Dependency};
+pub use storage::split_policy::SplitPolicy;
 pub use storage::table::TableMemory;
 pub use table::{Column, ColumnName, Table};
 pub use table_change::TableChange;

@@ -6,9 +6,10 @@ use std::str::FromStr;
 use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::operation::Operation;
-use crate::pipeline::nesting;
 use crate::protocol::attempt::show_key;
 use crate::storage::reconcile::{Wanted, is_splittable};
+use crate::storage::split_policy::SplitPolicy;
+use crate::storage::table::TableCore;
 use crate::table::{ColumnName, Table, position};
 use crate::types::IntoKey;
 
@@ -125,8 +126,13 @@ impl Database {
         let layout = core.layout().column(wanted.column);
         operation.0.accepts(&layout.data_type)?;
         if !is_splittable(core, wanted.column, operation.0) {
-            let detail = "only columns outside of keys, indexes and checks between columns can be split; floats not for add, and \
-                 columns with bounds not for multiply";
+            let detail = match core.split_policies().of(wanted.column) {
+                SplitPolicy::Never => "its policy is that it is never split",
+                _ => {
+                    "only columns outside of keys, indexes and checks between columns can be split; floats not for add, and \
+                     columns with bounds not for multiply"
+                }
+            };
             return Err(Error::InvalidValue { what: layout.name.clone(), detail: detail.to_string() });
         }
         self.engine().protocols().label(&wanted, true);
@@ -150,13 +156,55 @@ impl Database {
         column: impl ColumnName,
         operation: SplitOperation,
     ) -> Result<Wanted> {
-        nesting::check("a label")?;
-        let core = table.core();
-        if core.store() != self.engine().store().identity() {
-            return Err(Error::ForeignTable { table: table.name().to_string() });
-        }
+        let core = self.core_of_own(table)?;
         let key = core.encode_key(key.into_key().as_ref(), true)?;
         Ok(Wanted { table: core.id(), key, column: position(core, column)?, operation: operation.0 })
+    }
+
+    /// Sets the policy of a column for splitting under `phased` and `auto`, for all rows. It is forgotten when the database is closed, and
+    /// when a schema change copies the rows into another table.
+    ///
+    /// ```
+    /// # use heddledb::{DataType, Database, SplitPolicy, TableDefinition};
+    /// let db = Database::in_memory()?;
+    /// let page = TableDefinition::new("page").column("id", DataType::Int64).column("likes", DataType::Int64);
+    /// let page = db.create_table(page.primary_key(["id"]))?;
+    /// db.set_split_policy(&page, "likes", SplitPolicy::Always)?;
+    /// assert_eq!(db.split_policy(&page, "likes")?, SplitPolicy::Always);
+    /// # Ok::<(), heddledb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::UnknownColumn`]; the table is another database's.
+    pub fn set_split_policy(
+        &self,
+        table: &Table,
+        column: impl ColumnName,
+        policy: SplitPolicy,
+    ) -> Result<()> {
+        let core = self.core_of_own(table)?;
+        core.split_policies().set(position(core, column)?, policy);
+        if policy == SplitPolicy::Always {
+            self.engine().store().splits().note_operations();
+        }
+        Ok(())
+    }
+
+    /// Returns the policy of a column for splitting.
+    ///
+    /// # Errors
+    /// Same errors as [`set_split_policy`](Self::set_split_policy).
+    pub fn split_policy(&self, table: &Table, column: impl ColumnName) -> Result<SplitPolicy> {
+        let core = self.core_of_own(table)?;
+        Ok(core.split_policies().of(position(core, column)?))
+    }
+
+    fn core_of_own<'t>(&self, table: &'t Table) -> Result<&'t TableCore> {
+        let core = table.core();
+        if core.store() == self.engine().store().identity() {
+            return Ok(core);
+        }
+        Err(Error::ForeignTable { table: table.name().to_string() })
     }
 
     /// Returns statistics of the phases; `None` if the protocol has none.

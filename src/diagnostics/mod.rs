@@ -6,6 +6,7 @@
 //! - `work_time`: how long a thread has worked, without its waits, for the stages' clocks.
 //! - `access_trace`: samples of all accesses to records:
 //!   [`Database::take_access_trace`](crate::Database::take_access_trace).
+//! - `recent_counts`: counts of writes, conflicts and waits by row over the last minute: [`Database::hot_rows`](crate::Database::hot_rows).
 //! - `conflict_counts`: counts of aborts by record: [`Database::hot_records`](crate::Database::hot_records).
 //!
 //! Invariant: what is not asked for costs one comparison, and no memory; conflicts are counted where an attempt has aborted.
@@ -13,5 +14,6 @@
 pub(crate) mod access_trace;
 pub(crate) mod activity;
 pub(crate) mod conflict_counts;
+pub(crate) mod recent_counts;
 pub(crate) mod time_samples;
 pub(crate) mod work_time;

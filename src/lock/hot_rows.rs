@@ -414,17 +414,19 @@ impl HotRows {
     }
 
     /// Reserves a row for an attempt, which waits on this thread for that time at most, with nothing locked.
-    pub(crate) fn reserve_here(&self, owner: &Arc<Owner>, tag: Tag, patience: Duration) {
+    /// Returns true if it has waited.
+    pub(crate) fn reserve_here(&self, owner: &Arc<Owner>, tag: Tag, patience: Duration) -> bool {
         if self.try_reserve(owner, tag) != Prediction::Wait || !self.wait(owner, tag) {
-            return;
+            return false;
         }
         let deadline = Instant::now() + patience;
         while !self.take_if_free(owner) {
             if !owner.sleep_until(deadline) {
                 self.time_out(owner).wake();
-                return;
+                break;
             }
         }
+        true
     }
 
     /// Joins rows that are to have one queue from now on, given by table and key. Those that are not remembered are.

@@ -14,6 +14,7 @@ use std::time::Duration;
 use super::attempt::{Access, Attempt, Claim, TRACKED};
 use super::write_predictor::WritePredictor;
 use super::{MAX_OPTIMISTIC_ATTEMPTS, Try};
+use crate::diagnostics::recent_counts::interval_now;
 use crate::error::Result;
 use crate::lock::hot_rows::Owner;
 pub(crate) use crate::lock::hot_rows::{HotRows, Kind};
@@ -115,7 +116,11 @@ pub(super) fn reserve_hot<'a>(
     let Reserving { owner, code, reserves, .. } = &mut held.hot_rows;
     let owner = owner.get_or_insert_with(Owner::of_attempts);
     match what {
-        Claim::Read if *reserves => queues.rows.reserve_here(owner, row, PATIENCE),
+        Claim::Read if *reserves => {
+            if queues.rows.reserve_here(owner, row, PATIENCE) {
+                attempt.store().recent_waits().report(interval_now(), table.records_identity(), key, 1);
+            }
+        }
         Claim::Write | Claim::Delete => {
             queues.rows.note_write(owner, row);
             queues.writers.note(*code, true);

@@ -15,6 +15,7 @@ use super::reservations::ReservedKey;
 use super::statement::{Fresh, Statement, Stop};
 use super::waiting::{Stashed, block_on};
 use super::{Running, Session, SessionState};
+use crate::diagnostics::recent_counts::interval_now;
 use crate::error::{Error, OwnError, Result, Timeout};
 use crate::pipeline::engine::Engine;
 use crate::pipeline::execute::{Outcome, execute_here};
@@ -239,6 +240,7 @@ impl Session {
             }
             Stop::Needs(Need::Snapshot) => self.open_snapshot().await,
             Stop::Conflict(row) => {
+                self.note_failure(row.as_ref());
                 self.control.note_conflict(row);
                 Err(self.abort(Error::Conflict))
             }
@@ -275,7 +277,23 @@ impl Session {
 
     /// Waits until another session has released a key, and reserves it.
     async fn wait_for(&mut self, key: ReservedKey) -> Result<()> {
-        if self.control.reserve(key)? { Ok(()) } else { self.wait_until_reserved().await }
+        if self.control.reserve(key.clone())? {
+            return Ok(());
+        }
+        self.note_wait(&key);
+        self.wait_until_reserved().await
+    }
+
+    /// Counts a failure because of a row, for reports.
+    pub(super) fn note_failure(&self, row: Option<&ReservedKey>) {
+        if let Some((table, key)) = row {
+            self.shared.engine().store().recent_failures().report(interval_now(), *table, key, 1);
+        }
+    }
+
+    /// Counts a wait for a row, for reports.
+    fn note_wait(&self, (table, key): &ReservedKey) {
+        self.shared.engine().store().recent_waits().report(interval_now(), *table, key, 1);
     }
 
     /// The time at which all waits of an access that begins now for rows that others are predicted to write have ended.
@@ -290,6 +308,7 @@ impl Session {
     async fn go_on_with_predicted(&mut self, key: ReservedKey, until: Instant) -> Result<()> {
         self.shared.start_session_timer()?;
         if self.control.wait_for_predicted(&key, until) {
+            self.note_wait(&key);
             poll_fn(|context| self.control.poll_predicted(context)).await?;
         }
         self.earlier = self.earlier.take().or(self.snapshot.take());

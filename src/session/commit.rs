@@ -183,6 +183,7 @@ impl Session {
         match (commit.stop, outcome.failure) {
             (Some(stop), _) => {
                 if let Stop::Conflict(row) = stop {
+                    self.note_failure(row.as_ref());
                     self.control.note_conflict(row);
                 }
                 Err(Error::Conflict)

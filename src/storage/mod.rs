@@ -45,6 +45,7 @@ pub(crate) mod session_buffer;
 pub(crate) mod slab;
 pub(crate) mod slice;
 pub(crate) mod split_columns;
+pub(crate) mod split_policy;
 pub(crate) mod store;
 pub(crate) mod table;
 pub(crate) mod versions;

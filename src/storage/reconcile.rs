@@ -20,6 +20,7 @@ use crate::storage::index::Lookup;
 use crate::storage::record::Record;
 use crate::storage::slice::Slice;
 use crate::storage::split_columns::{Quota, SPLIT_MAX, SplitColumn, SplitSet, gather, highest_stamp};
+use crate::storage::split_policy::SplitPolicy;
 use crate::storage::store::Store;
 use crate::storage::table::TableCore;
 use crate::storage::word::{ABSENT, BUSY, SPLIT, Stamp};
@@ -53,7 +54,7 @@ impl From<&SplitColumn> for Wanted {
     }
 }
 
-/// Returns true if a column of this table can be split for this operation.
+/// Returns true if a column of this table can be split for this operation, and may be.
 pub(crate) fn is_splittable(table: &TableCore, column: usize, operation: Operation) -> bool {
     let layout = table.layout().column(column);
     let keeps_limit = match layout.limit {
@@ -61,7 +62,10 @@ pub(crate) fn is_splittable(table: &TableCore, column: usize, operation: Operati
         ColumnLimit::Between(..) => matches!(operation, Operation::Add | Operation::Max | Operation::Min),
         ColumnLimit::Checked => false,
     };
-    keeps_limit && table.is_plain(column) && operation.splittable(&layout.data_type)
+    keeps_limit
+        && table.is_plain(column)
+        && operation.splittable(&layout.data_type)
+        && table.split_policies().of(column) != SplitPolicy::Never
 }
 
 /// Marks these columns' records as split from this epoch on; what is not there, or cannot be split, is left out. Gives

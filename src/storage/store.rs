@@ -13,6 +13,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::base::atomics::{AtomicU64, Ordering};
 use crate::diagnostics::access_trace::Trace;
+use crate::diagnostics::recent_counts::RecentCounts;
 use crate::error::{Error, Result};
 use crate::storage::catalog::{self, FIRST_USER_TABLE};
 use crate::storage::definition::{AddedColumns, TableDefinition};
@@ -56,6 +57,10 @@ pub(crate) struct Store {
     temporary_files: Option<Arc<TemporaryFiles>>,
     /// The access trace, if accesses are traced.
     trace: Option<Box<Trace>>,
+    /// The waits of transactions for rows in the last minute, by the identity of the records of a row's table.
+    recent_waits: RecentCounts,
+    /// The failures of sessions' transactions because of rows, in the same way.
+    recent_failures: RecentCounts,
 }
 
 impl Store {
@@ -84,6 +89,8 @@ impl Store {
             logged,
             temporary_files: None,
             trace: None,
+            recent_waits: RecentCounts::default(),
+            recent_failures: RecentCounts::default(),
         }
     }
 
@@ -127,6 +134,16 @@ impl Store {
     /// The trace, whether accesses are noted now or not.
     pub(crate) fn whole_trace(&self) -> Option<&Trace> {
         self.trace.as_deref()
+    }
+
+    /// The waits of transactions for rows in the last minute, by the identity of the records of a row's table.
+    pub(crate) fn recent_waits(&self) -> &RecentCounts {
+        &self.recent_waits
+    }
+
+    /// The failures of sessions' transactions because of rows, in the same way.
+    pub(crate) fn recent_failures(&self) -> &RecentCounts {
+        &self.recent_failures
     }
 
     /// The source of records' memory.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crossbeam_epoch::Guard;
 use crossbeam_utils::Backoff;
 
-use crate::base::atomics::{AtomicBool, Ordering};
+use crate::base::atomics::Ordering;
 use crate::diagnostics::activity::{Activity, at};
 use crate::error::{Error, Result};
 use crate::storage::checks::Checks;
@@ -38,7 +38,7 @@ mod range_scan;
 mod table_memory;
 mod vacate;
 pub(crate) use bulk::{FreshRecords, FreshRow};
-use change::Change;
+use change::{Change, OfRecords};
 pub(crate) use load::{LoadScratch, Loaded};
 pub(crate) use range_scan::{RangeScan, is_above, is_below};
 pub use table_memory::TableMemory;
@@ -84,8 +84,8 @@ pub(crate) struct TableCore {
     change: Change,
     /// The parts of its records for columns that were added later; all definitions of the same records share it.
     extensions: Arc<Extensions>,
-    /// True if its records are those of a table that is gone; all definitions of the same records share it.
-    is_retired: Arc<AtomicBool>,
+    /// State that all definitions of the same records share.
+    of_records: Arc<OfRecords>,
 }
 
 /// A secondary index: what it indexes, and the internal table that is it.
@@ -191,7 +191,7 @@ impl TableCore {
                 .collect(),
             internal: false,
             change: Change::default(),
-            is_retired: Arc::default(),
+            of_records: Arc::default(),
             extensions,
             definition,
         }

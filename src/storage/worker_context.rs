@@ -22,6 +22,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use crate::base::atomics::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::diagnostics::activity::{Activity, Shown};
 use crate::diagnostics::conflict_counts::ConflictCounts;
+use crate::diagnostics::recent_counts::RecentCounts;
 use crate::diagnostics::time_samples::SlotActivity;
 use crate::error::{Error, Result};
 use crate::storage::epoch::Published;
@@ -127,6 +128,10 @@ pub(crate) struct WorkerContext {
     pub(crate) counters: Counters,
     pub(crate) row_changes: RowChanges,
     pub(crate) conflicts: ConflictCounts,
+    /// The conflicts of the last minute.
+    pub(crate) recent_conflicts: RecentCounts,
+    /// The rows that its commits have written in the last minute.
+    pub(crate) recent_writes: RecentCounts,
     slices: Slices,
     shown: Shown,
     /// The number of the executor that its thread is, plus one; 0 if it is none.

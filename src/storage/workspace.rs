@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crate::diagnostics::recent_counts::SampleGaps;
 use crate::storage::record::RecordPointer;
 use crate::storage::redo::LoadedRedo;
 use crate::storage::schema::SchemaChange;
@@ -33,6 +34,8 @@ pub(crate) struct Workspace {
     pub(crate) placeholders: Vec<Placeholder>,
     /// Deleted records that wait to be taken out of the indexes.
     pub(crate) deleted: Vec<Deleted>,
+    /// The gaps between commits of which the written rows are noted.
+    pub(crate) sample_gaps: SampleGaps,
 }
 
 /// A placeholder that the running call made.

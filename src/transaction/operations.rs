@@ -77,6 +77,25 @@ impl<'t, 'a> Tx<'t, 'a> {
         })
     }
 
+    /// Returns true if it is certain, without a look at the value, that a column of integers, or of decimals of one word, holds a number
+    /// outside of these bounds, in its own unit: it is split for an operation that only raises or only lowers it (`phased`), and was
+    /// beyond the bound before. Otherwise only a read of the column tells, which may have to wait for the end of the split phase.
+    ///
+    /// # Errors
+    /// Same errors as [`get`](Self::get).
+    pub fn is_surely_outside<'k>(
+        &self,
+        table: &Table,
+        key: impl IntoKey<'k>,
+        column: impl ColumnName,
+        bounds: std::ops::RangeInclusive<i64>,
+    ) -> Result<bool> {
+        self.at(table, key, |target| {
+            let column = position(target.table, column)?;
+            self.attempt.is_surely_outside(target, column, (*bounds.start(), *bounds.end()))
+        })
+    }
+
     /// Raises a column to a value, unless it is as high already.
     ///
     /// # Errors

@@ -16,6 +16,7 @@ mod predicted;
 mod read;
 mod scan;
 mod session;
+mod surely_outside;
 mod write;
 
 use std::cell::{Cell, RefCell};
@@ -25,6 +26,7 @@ use bumpalo::Bump;
 use crossbeam_epoch::Guard;
 
 use crate::base::atomics::{Ordering, fence};
+use crate::diagnostics::recent_counts::{ROWS_OF_COMMIT_MAX, SAMPLED_ONE_IN, interval_now};
 use crate::error::{Error, Result};
 use crate::protocol::Held;
 use crate::protocol::footprint::{Mode, Reference};
@@ -348,6 +350,7 @@ impl<'a> Attempt<'a> {
         // SAFETY: the call is pinned, so every record that it has read is alive.
         let key = unsafe { record.as_record() }.key();
         self.worker_context.conflicts.report(table.id(), key);
+        self.worker_context.recent_conflicts.report(interval_now(), table.id().into(), key, 1);
         if part == Part::Row && !(splits && only_commutes(&workspace.writes, position)) {
             hot_rows.note_conflict(table, key);
         }
@@ -644,17 +647,39 @@ impl<'a> Attempt<'a> {
         taking: &T,
         validate: impl Fn(&LockedWrites<'_, '_>) -> bool,
     ) -> Result<Stamp, CommitFailure> {
-        let call = Committing {
-            store: self.store,
-            worker_context: self.worker_context,
-            workspace: &mut self.workspace.borrow_mut(),
-            arena: self.arena,
-            guard: self.guard,
-            seen: &self.seen,
-            generation: self.generation.get(),
-            alone: self.held.borrow().alone,
+        let committed = {
+            let call = Committing {
+                store: self.store,
+                worker_context: self.worker_context,
+                workspace: &mut self.workspace.borrow_mut(),
+                arena: self.arena,
+                guard: self.guard,
+                seen: &self.seen,
+                generation: self.generation.get(),
+                alone: self.held.borrow().alone,
+            };
+            commit(taking, call, validate)
         };
-        commit(taking, call, validate)
+        if committed.is_ok() && self.workspace.borrow_mut().sample_gaps.is_due() {
+            self.note_written_rows();
+        }
+        committed
+    }
+
+    /// Notes the rows that the commit has written, one of many commits for all of them.
+    #[cold]
+    fn note_written_rows(&self) {
+        let (interval, workspace) = (interval_now(), self.workspace.borrow());
+        for touched in workspace.writes.touched().iter().take(ROWS_OF_COMMIT_MAX) {
+            let table = touched.table();
+            if table.is_internal() {
+                continue;
+            }
+            // SAFETY: the call is pinned, so every record that it touched is alive.
+            let key = unsafe { touched.record.as_record() }.key();
+            let counts = &self.worker_context.recent_writes;
+            counts.report(interval, table.id().into(), key, SAMPLED_ONE_IN.into());
+        }
     }
 
     /// The record that a target names, or the version of the miss.

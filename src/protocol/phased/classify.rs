@@ -18,6 +18,8 @@
 mod backoff;
 mod contention;
 mod judgement;
+mod met;
+mod policies;
 mod trial;
 
 use std::collections::BTreeMap;
@@ -25,7 +27,8 @@ use std::time::Duration;
 
 use self::backoff::BackoffFactors;
 use self::contention::Contention;
-use self::judgement::{Judgement, SplitColumn};
+use self::judgement::{Cause, Judgement, SplitColumn};
+use self::met::Met;
 use self::trial::{Trial, Verdict};
 use super::super::Treatment;
 use super::sample::{Access, Candidate, Counts, RecordKey, Samples};
@@ -81,6 +84,12 @@ pub(crate) enum Reason {
     LabelRemoved,
     /// Not split any more: labels took its place.
     NoRoom,
+    /// Split: its policy is that it is always split.
+    Policy,
+    /// Not split any more: its policy is another one, or operations no longer meet the row.
+    PolicyEnded,
+    /// Not split any more: it cannot be, or may not.
+    Refused,
 }
 
 impl Reason {
@@ -95,13 +104,18 @@ impl Reason {
             Reason::Slower => "more transactions committed without the split",
             Reason::LabelRemoved => "its label was removed",
             Reason::NoRoom => "labels took its place",
+            Reason::Policy => "it is set to be always split",
+            Reason::PolicyEnded => "hotter rows are split, or it is no longer set to be always split",
+            Reason::Refused => "it is set never to be split, or cannot be any more",
         }
     }
 
     /// The treatment before and after a change about this operation.
     pub(crate) fn treatments(self, operation: Operation) -> (Treatment, Treatment) {
         match self {
-            Reason::Contended | Reason::Labelled => (Treatment::Joined, Treatment::Split(operation)),
+            Reason::Contended | Reason::Labelled | Reason::Policy => {
+                (Treatment::Joined, Treatment::Split(operation))
+            }
             Reason::OtherOperation(before) => (Treatment::Split(before), Treatment::Split(operation)),
             _ => (Treatment::Split(operation), Treatment::Joined),
         }
@@ -135,6 +149,7 @@ pub(crate) struct Decision {
 pub(crate) struct Classifier {
     split: BTreeMap<RecordKey, BTreeMap<u16, SplitColumn>>,
     contention: Contention,
+    met: Met,
     backoff_factors: BackoffFactors,
     trial: Trial,
     /// Joined intervals that pass before labelled columns alone are worth a split phase again.
@@ -162,13 +177,13 @@ impl Classifier {
                 wanted.push(label);
             }
         }
-        for candidate in self.candidates(|split| split.labelled) {
+        for candidate in self.candidates(|split| split.cause == Cause::Label) {
             if !wanted.contains(&candidate) {
                 self.remove(&candidate.record, candidate.column, Reason::LabelRemoved);
             }
         }
         for candidate in wanted {
-            self.add_label(candidate);
+            self.add_asked_for(candidate, Cause::Label);
         }
         self.make_room();
         self.label_pause = 0;
@@ -179,7 +194,9 @@ impl Classifier {
     pub(crate) fn end_of_joined(&mut self, report: &JoinedReport) -> Decision {
         self.observe(report.length, report.committed, &report.samples.conflicts);
         self.label_pause = self.label_pause.saturating_sub(1);
-        if self.has_labelled_in(&report.samples.conflicts) {
+        self.follow_policies(report.length, &report.samples, &[]);
+        let samples = &report.samples;
+        if self.has_labelled_in(&samples.conflicts) || self.has_labelled_in(&samples.operations) {
             self.label_pause = 0;
         }
         self.end_trial(report.length, report.committed, true);
@@ -192,6 +209,7 @@ impl Classifier {
         self.observe(report.length, report.committed, &report.samples.conflicts);
         self.note_use_of_labels(report);
         self.judge(report);
+        self.follow_policies(report.length, &report.samples, &report.writes);
         self.end_trial(report.length, report.committed, report.stashed == 0);
         self.add_contended();
         self.decide(report.committed > 0, report.stashed == 0)
@@ -203,6 +221,7 @@ impl Classifier {
             && self.changes.is_empty()
             && !self.trial.is_on()
             && self.contention.is_empty()
+            && self.met.is_empty()
             && self.backoff_factors.is_empty()
     }
 
@@ -235,7 +254,7 @@ impl Classifier {
         };
         for record in &records {
             let is_of_record = |candidate: &Candidate| candidate.record == *record;
-            let given_up = self.candidates(|split| !split.labelled).into_iter().filter(is_of_record);
+            let given_up = self.candidates(|split| !split.is_asked_for()).into_iter().filter(is_of_record);
             for candidate in given_up.collect::<Vec<_>>() {
                 self.remove(&candidate.record, candidate.column, Reason::Slower);
             }
@@ -248,7 +267,7 @@ impl Classifier {
     fn try_again(&mut self) {
         if self.trial.is_due() {
             let mut records: Vec<RecordKey> = self
-                .candidates(|split| !split.labelled)
+                .candidates(|split| !split.is_asked_for())
                 .into_iter()
                 .map(|candidate| candidate.record)
                 .collect();
@@ -291,12 +310,12 @@ impl Classifier {
             // A record that was not split in this phase can't be judged by it.
             let Some(writes) = writes.get(record) else { continue };
             let stashes = report.samples.stashes.get(record).unwrap_or(&nothing);
-            for (&column, split) in columns.iter_mut().filter(|(_, split)| !split.labelled) {
+            for (&column, split) in columns.iter_mut().filter(|(_, split)| !split.is_asked_for()) {
                 match split.judge(column, writes, stashes, report.committed) {
                     Judgement::Keep => {}
                     Judgement::Change(operation) => {
                         let reason = Reason::OtherOperation(split.operation);
-                        *split = SplitColumn::new(operation, false);
+                        *split = SplitColumn::new(operation, Cause::Contention);
                         let candidate = Candidate { record: record.clone(), column, operation };
                         self.changes.push(Change { candidate, reason });
                     }
@@ -318,7 +337,8 @@ impl Classifier {
     /// Notes whether labelled columns are used: those that no thread writes are tried less and less often.
     fn note_use_of_labels(&mut self, report: &SplitReport) {
         let is_used = report.writes.iter().any(|(candidate, writes)| {
-            *writes > 0 && self.find(&candidate.record, candidate.column).is_some_and(|split| split.labelled)
+            *writes > 0
+                && self.find(&candidate.record, candidate.column).is_some_and(SplitColumn::is_asked_for)
         });
         let pause = if is_used { 0 } else { (2 * self.label_pause_before).clamp(1, LABEL_PAUSE_MAX) };
         (self.label_pause, self.label_pause_before) = (pause, pause);
@@ -326,15 +346,15 @@ impl Classifier {
 
     fn has_labelled_in(&self, conflicts: &Counts) -> bool {
         conflicts.iter().any(|(record, _)| {
-            self.split.get(record).is_some_and(|columns| columns.values().any(|split| split.labelled))
+            self.split.get(record).is_some_and(|columns| columns.values().any(SplitColumn::is_asked_for))
         })
     }
 
     fn decide(&mut self, has_calls: bool, nobody_waits: bool) -> Decision {
-        let mut split = self.candidates(|split| !split.labelled);
+        let mut split = self.candidates(|split| !split.is_asked_for());
         split.retain(|candidate| !self.trial.suspends(&candidate.record));
         let is_contended = !split.is_empty();
-        split.extend(self.candidates(|split| split.labelled));
+        split.extend(self.candidates(SplitColumn::is_asked_for));
         split.sort_by(|one, other| (&one.record, one.column).cmp(&(&other.record, other.column)));
         let by_label = !split.is_empty() && has_calls && self.label_pause == 0;
         let worth_splitting = is_contended || by_label;
@@ -368,18 +388,14 @@ impl Classifier {
     }
 
     fn add(&mut self, candidate: Candidate, reason: Reason) {
-        let split = SplitColumn::new(candidate.operation, reason == Reason::Labelled);
+        let cause = match reason {
+            Reason::Labelled => Cause::Label,
+            Reason::Policy => Cause::Policy,
+            _ => Cause::Contention,
+        };
+        let split = SplitColumn::new(candidate.operation, cause);
         self.split.entry(candidate.record.clone()).or_default().insert(candidate.column, split);
         self.changes.push(Change { candidate, reason });
-    }
-
-    fn add_label(&mut self, candidate: Candidate) {
-        let columns = self.split.entry(candidate.record.clone()).or_default();
-        match columns.get_mut(&candidate.column) {
-            // Nothing changes now, but the classifier leaves it alone from now on.
-            Some(split) if split.operation == candidate.operation => split.labelled = true,
-            _ => self.add(candidate, Reason::Labelled),
-        }
     }
 
     fn remove(&mut self, record: &RecordKey, column: u16, reason: Reason) {
@@ -396,7 +412,7 @@ impl Classifier {
     /// Labels go before what was found contended.
     fn make_room(&mut self) {
         let surplus = self.count().saturating_sub(SPLIT_COLUMNS_MAX);
-        for candidate in self.candidates(|split| !split.labelled).into_iter().take(surplus) {
+        for candidate in self.candidates(|split| !split.is_asked_for()).into_iter().take(surplus) {
             self.remove(&candidate.record, candidate.column, Reason::NoRoom);
         }
     }

@@ -13,7 +13,8 @@
 //! - Overflow is still detected exactly, because each slice has an escrow quota of its column's value range.
 //! - A phase change needs no acknowledgment from each thread, because a phase covers commit sections, not procedure
 //!   bodies (`crate::storage::epoch`, the gate).
-//! - A column stays split only if that raises the commit rate (`classify/trial.rs`).
+//! - A column stays split only if that raises the commit rate (`classify/trial.rs`), unless a label or its policy asks for it
+//!   (`classify/policies.rs`).
 //!
 //! Why it is serializable: a transaction commits within one phase, since phases change only while no thread is in a
 //! commit section. In a joined phase it is optimistic. In a split phase its operations on split columns return nothing and
@@ -45,10 +46,14 @@ use crate::storage::commit::{CommitFailure, LockedWrites, WriteLocking};
 use crate::storage::read_set::Part;
 use crate::storage::reconcile::{Wanted, is_splittable};
 use crate::storage::split_columns::SplitColumn;
+use crate::storage::split_policy::SplitPolicy;
 use crate::storage::store::Store;
 use crate::storage::word::Stamp;
 use crate::storage::worker_context::WorkerContext;
 use crate::storage::write_set::{WriteSet, WriteView};
+
+/// The most rows of one commit of which operations are reported.
+const REPORTED_ROWS_MAX: usize = 64;
 
 /// The phased protocol.
 pub(super) struct Phased {
@@ -80,9 +85,13 @@ impl Phased {
             }
         };
         let committed = attempt.commit(&taking, validate);
-        if let Err(CommitFailure::Conflict) = committed {
-            drop(reads);
-            self.report_conflict(attempt);
+        match committed {
+            Err(CommitFailure::Conflict) => {
+                drop(reads);
+                self.report_conflict(attempt);
+            }
+            Ok(_) if attempt.store().splits().notes_operations() => self.report_operations(attempt),
+            _ => {}
         }
         committed
     }
@@ -102,6 +111,38 @@ impl Phased {
         let key = unsafe { record.as_record() }.key();
         self.state.note_bounds(&workspace.writes, position, key);
         self.state.report_conflict(attempt.worker_context(), (touched.table().id(), key), &accesses);
+    }
+
+    /// Samples the operations of a commit on columns that are to be split wherever an operation meets them, and are not.
+    #[cold]
+    fn report_operations(&self, attempt: &Attempt<'_>) {
+        let workspace = attempt.workspace().borrow();
+        let writes = &workspace.writes;
+        for (position, touched) in writes.touched().iter().enumerate().take(REPORTED_ROWS_MAX) {
+            let table = touched.table();
+            if !table.split_policies().has_always() {
+                continue;
+            }
+            let set = attempt.store().splits().current(attempt.guard());
+            let split = set.map_or(&[][..], |set| set.of_record(touched.record).1);
+            let mut operations = accesses(writes, position);
+            operations.retain(|access| match *access {
+                Access::Operation { column, .. } => {
+                    let column = usize::from(column);
+                    table.split_policies().of(column) == SplitPolicy::Always
+                        && split.iter().all(|split| split.column != column)
+                }
+                _ => false,
+            });
+            if operations.is_empty() {
+                continue;
+            }
+            // SAFETY: the call is pinned, so every record that it touched is alive.
+            let key = unsafe { touched.record.as_record() }.key();
+            if self.state.report_operations(attempt.worker_context(), (table.id(), key), &operations) {
+                self.state.note_bounds(writes, position, key);
+            }
+        }
     }
 }
 

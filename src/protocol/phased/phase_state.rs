@@ -14,7 +14,7 @@ use super::classify::{Change, Classifier, Decision, JoinedReport, SplitReport};
 use super::idle::Idle;
 use super::sample::{Access, Candidate, RecordKey, Sampler, Samples};
 use crate::base::atomics::{AtomicBool, Ordering};
-use crate::storage::reconcile::{Wanted, begin_split, end_split};
+use crate::storage::reconcile::{Wanted, begin_split, end_split, is_splittable};
 use crate::storage::split_columns::{Quota, SplitSet};
 use crate::storage::store::Store;
 use crate::storage::table::TableId;
@@ -119,6 +119,18 @@ impl State {
         self.idle.has_news();
     }
 
+    /// Samples operations on columns that are always split: see [`Sampler::report_operations`].
+    pub(super) fn report_operations(
+        &self,
+        worker_context: &WorkerContext,
+        (table, key): (TableId, &[u8]),
+        accesses: &[Access],
+    ) -> bool {
+        let is_counted = self.sampler(worker_context).report_operations(table, key, accesses);
+        self.idle.has_news();
+        is_counted
+    }
+
     /// See [`Phases::rest`](super::super::Phases::rest).
     pub(super) fn rest(&self, store: &Store, is_stopped: &dyn Fn() -> bool) {
         let has_nothing_to_do = || {
@@ -152,6 +164,7 @@ impl State {
         self.just_joined.store(false, Ordering::Relaxed);
         let samples = self.drain();
         let mut inner = self.inner.lock();
+        inner.follow_changes(store);
         let committed = inner.committed_since(store);
         let report = JoinedReport { length: lasted, committed, samples };
         let decision = inner.classifier.end_of_joined(&report);
@@ -162,6 +175,7 @@ impl State {
     pub(super) fn end_split(&self, store: &Store, lasted: Duration, stashed: u64) -> bool {
         let samples = self.drain();
         let mut inner = self.inner.lock();
+        inner.follow_changes(store);
         let committed = inner.committed_since(store);
         let writes = inner.writes_so_far(store);
         inner.merged_writes.clear();
@@ -236,6 +250,18 @@ fn wanted(candidate: &Candidate) -> Wanted {
 }
 
 impl Inner {
+    /// Has the classifier forget what may not be split, or cannot be any more.
+    fn follow_changes(&mut self, store: &Store) {
+        self.classifier.follow_changes(|record, column, operation| {
+            let table = store.table(record.table)?;
+            let column = usize::from(column);
+            let is_there = column < table.definition().columns().len();
+            let can_be =
+                is_there && operation.is_none_or(|operation| is_splittable(&table, column, operation));
+            can_be.then(|| table.split_policies().of(column))
+        });
+    }
+
     /// The number of calls that have committed since the last such request.
     fn committed_since(&mut self, store: &Store) -> u64 {
         let now = store.committed();

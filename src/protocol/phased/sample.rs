@@ -106,6 +106,8 @@ pub(crate) struct Samples {
     pub(crate) conflicts: Counts,
     /// Calls that were stashed because of a split record.
     pub(crate) stashes: Counts,
+    /// Operations on columns whose policy is that they are always split, while they were not.
+    pub(crate) operations: Counts,
 }
 
 /// One worker context's samples of the current phase.
@@ -119,6 +121,7 @@ pub(crate) struct Sampler {
 struct Tallies {
     conflicts: Tally,
     stashes: Tally,
+    operations: Tally,
 }
 
 impl Sampler {
@@ -143,18 +146,27 @@ impl Sampler {
     /// Returns true if nothing was counted since the last drain.
     pub(crate) fn is_empty(&self) -> bool {
         let tallies = self.tallies.lock();
-        tallies.conflicts.entries.is_empty() && tallies.stashes.entries.is_empty()
+        tallies.conflicts.entries.is_empty()
+            && tallies.stashes.entries.is_empty()
+            && tallies.operations.entries.is_empty()
+    }
+
+    /// Notes operations of a commit on columns of this record that are always to be split, and are not. Returns true if it was counted,
+    /// and not one of those for which another one counts.
+    pub(crate) fn report_operations(&self, table: TableId, key: &[u8], accesses: &[Access]) -> bool {
+        self.tallies.lock().operations.report(table, key, accesses)
     }
 
     /// Moves everything into the samples of all worker contexts.
     pub(crate) fn drain_into(&self, samples: &mut Samples) {
-        // The lock is held for two moves only; a tally gets its memory again when it is next used.
-        let (conflicts, stashes) = {
+        // The lock is held for three moves only; a tally gets its memory again when it is next used.
+        let (conflicts, stashes, operations) = {
             let mut tallies = self.tallies.lock();
-            (tallies.conflicts.take(), tallies.stashes.take())
+            (tallies.conflicts.take(), tallies.stashes.take(), tallies.operations.take())
         };
         conflicts.hand_batch(&mut samples.conflicts);
         stashes.hand_batch(&mut samples.stashes);
+        operations.hand_batch(&mut samples.operations);
     }
 }
 
@@ -186,13 +198,14 @@ struct Entry {
 
 impl Tally {
     /// Counts a report. The accesses of one report are counted or skipped together, so that columns which are used
-    /// together have equal counts.
-    fn report(&mut self, table: TableId, key: &[u8], accesses: &[Access]) {
-        let Some(weight) = self.weight() else { return };
+    /// together have equal counts. Returns true if it was counted.
+    fn report(&mut self, table: TableId, key: &[u8], accesses: &[Access]) -> bool {
+        let Some(weight) = self.weight() else { return false };
         let hash = hash_key(key);
         for &access in accesses {
             self.count(fingerprint(hash, table, access), table, key, access, weight);
         }
+        true
     }
 
     /// The number of reports that this one counts for; `None` if it is skipped.

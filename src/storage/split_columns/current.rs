@@ -6,17 +6,19 @@ use std::sync::Arc;
 use crossbeam_epoch::Guard;
 
 use super::split_set::SplitSet;
-use crate::base::atomics::{AtomicPtr, Ordering};
+use crate::base::atomics::{AtomicBool, AtomicPtr, Ordering};
 
 /// The present set of split columns of a store; none in joined phases.
 pub(crate) struct Splits {
     /// A box of the set; null: none.
     current: AtomicPtr<Arc<SplitSet>>,
+    /// True if a column's policy has ever been that its rows are always split.
+    notes_operations: AtomicBool,
 }
 
 impl Default for Splits {
     fn default() -> Splits {
-        Splits { current: AtomicPtr::new(ptr::null_mut()) }
+        Splits { current: AtomicPtr::new(ptr::null_mut()), notes_operations: AtomicBool::new(false) }
     }
 }
 
@@ -29,6 +31,18 @@ impl Splits {
         // SAFETY: it is null or came from a box; one that is replaced is dropped only when every thread that was
         // pinned then has unpinned.
         unsafe { current.as_ref() }
+    }
+
+    /// Returns true if commits note operations on columns whose rows are always split.
+    #[inline]
+    pub(crate) fn notes_operations(&self) -> bool {
+        // Relaxed, here and below: a commit that misses it notes nothing, and the next one does.
+        self.notes_operations.load(Ordering::Relaxed)
+    }
+
+    /// Has commits note operations on columns whose rows are always split.
+    pub(crate) fn note_operations(&self) {
+        self.notes_operations.store(true, Ordering::Relaxed);
     }
 
     /// Puts another set in its place. The caller has closed the gate and waited for all.

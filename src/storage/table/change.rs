@@ -14,6 +14,7 @@ use super::{Secondary, TableCore};
 use crate::base::atomics::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::storage::definition::TableDefinition;
 use crate::storage::foreign_keys::Reach;
+use crate::storage::split_policy::SplitPolicies;
 
 /// The value of [`Change::dropped`] of a table that belongs to a session's transaction, and is no table to others yet.
 const PRIVATE: u64 = u64::MAX;
@@ -46,7 +47,22 @@ pub(super) struct Change {
     foreign_keys_added: AtomicU32,
 }
 
+/// State that all definitions of the same records share.
+#[derive(Default)]
+pub(super) struct OfRecords {
+    /// True if they are those of a table that is gone.
+    pub(super) is_retired: AtomicBool,
+    /// The policies of their columns for splitting.
+    split_policies: SplitPolicies,
+}
+
 impl TableCore {
+    /// The policies of its columns for splitting.
+    #[inline]
+    pub(crate) fn split_policies(&self) -> &SplitPolicies {
+        &self.of_records.split_policies
+    }
+
     /// This table's records under another definition of the same columns, or with more columns behind them. Indexes that both definitions have are shared;
     /// the others are empty, and named by position for the caller to fill. Of several indexes over the same columns, each has its own records.
     pub(crate) fn redefined(&self, definition: TableDefinition) -> (TableCore, Vec<usize>) {
@@ -74,7 +90,7 @@ impl TableCore {
             .collect();
         let mut table = Self::bare(self.store, &self.slabs, (self.id, self.extensions.clone()), definition);
         (table.hash, table.ordered) = (self.hash.clone(), self.ordered.clone());
-        table.is_retired = self.is_retired.clone();
+        table.of_records = self.of_records.clone();
         table.words_in_force = self.record_size().words;
         // Until it supersedes this table. Relaxed: no other thread has access to it yet.
         table.change.has_moved.store(true, Ordering::Relaxed);

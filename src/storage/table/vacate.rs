@@ -33,14 +33,14 @@ impl TableCore {
     /// Says that its records are those of a table that is gone, whichever of its definitions leads to them.
     pub(crate) fn retire(&self) {
         // Release: with the table's `is_over`. A thread that pins once all threads have unpinned that are pinned now sees it.
-        self.is_retired.store(true, Ordering::Release);
+        self.of_records.is_retired.store(true, Ordering::Release);
     }
 
     /// Returns true if its records are those of a table that is gone.
     #[inline]
     pub(crate) fn is_retired(&self) -> bool {
         // Acquire pairs with the release in `retire`.
-        self.is_retired.load(Ordering::Acquire)
+        self.of_records.is_retired.load(Ordering::Acquire)
     }
 
     /// Makes the table empty for good, and every other definition of its records with it.

@@ -166,14 +166,19 @@ fn busiest(viewer: &Viewer<'_>, shows_data: bool) -> Value {
     rows.iter().map(row).collect()
 }
 
+/// The rows that were written most in about the last minute, the hottest first, with conflicts and waits beside.
 fn hot(sql: &Sql, shows_data: bool) -> Vec<Value> {
-    let records = sql.database().hot_records().into_iter().take(LIST_MAX);
+    // Not those of SQL's own definitions.
+    let rows = sql.database().hot_rows().into_iter().filter(|row| !row.table.starts_with("sql."));
+    let records = rows.take(LIST_MAX);
     let row = |record: heddledb::HotRecord| {
         let splits = record.splits.iter().map(|split| format!("{} ({})", split.column, split.operation));
         json!({
             "table": record.table,
             "key": shows_data.then_some(record.key),
-            "conflicts": record.write_conflicts,
+            "writes": record.recent_writes,
+            "conflicts": record.recent_conflicts,
+            "waits": record.recent_waits,
             "waiting": record.waiting_sessions,
             "splits": splits.collect::<Vec<_>>(),
         })

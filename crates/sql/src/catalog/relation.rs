@@ -115,11 +115,11 @@ pub(crate) struct Column {
     pub settings: ColumnSettings,
 }
 
-/// The settings of a column by ALTER COLUMN SET: targets and numbers of values are for its statistics, the others
-/// change nothing here.
+/// The settings of a column by ALTER COLUMN SET: targets and numbers of values are for its statistics, `heddle.split` is for the engine,
+/// the others change nothing here.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct ColumnSettings {
-    /// `n_distinct=-0.5`
+    /// `n_distinct=-0.5`, `heddle.split=always`
     pub options: Vec<String>,
     /// SET STATISTICS.
     pub statistics: Option<i32>,
@@ -480,6 +480,16 @@ impl Column {
 }
 
 impl Table {
+    /// The handle of a column of the engine's table, by its position in this one.
+    ///
+    /// # Errors
+    /// The engine's table does not have it.
+    pub fn engine_column(&self, column: usize) -> heddledb::Result<heddledb::Column> {
+        let columns = self.engine.definition().columns();
+        let name = columns.get(self.columns[column].engine).map_or("", |column| column.name.as_str());
+        self.engine.column(name)
+    }
+
     /// Returns true if a column belongs to the primary key, deferrable or not.
     pub fn is_in_key(&self, column: usize) -> bool {
         let mut deferrable = self.indexes.iter().filter(|index| index.primary);

@@ -22,6 +22,7 @@ const FUNCTIONS: &[&[&[Definition]]] = &[
         system::SESSION,
         crate::catalog::system::monitoring::MONITORING,
         crate::catalog::system::privileges::PRIVILEGES,
+        crate::catalog::system::splitting::SPLITTING,
     ],
     &[
         super::arithmetic::FUNCTIONS,

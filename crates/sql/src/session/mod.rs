@@ -66,6 +66,7 @@ pub(crate) mod sequences;
 pub(crate) mod sessions;
 mod settings;
 mod slow;
+pub(crate) mod split_policies;
 mod standby;
 mod statement;
 pub(crate) mod statements;
@@ -91,6 +92,7 @@ use crate::plan::statistics::{Age, StatisticsCache, TableStatistics};
 use crate::run::memory::WorkMemory;
 use crate::session::row_rules::RowRules;
 use crate::session::sequences::Sequences;
+use crate::session::split_policies::SplitPolicies;
 use crate::session::statements::StatementStatistics;
 
 pub use connection::{Canceller, ConnectOptions, Connection};
@@ -126,6 +128,7 @@ pub(crate) struct Shared {
     /// The last version that was given to a catalog.
     last_version: AtomicU64,
     pub store: Store,
+    split_policies: SplitPolicies,
     pub statistics: StatisticsCache,
     pub sequences: Arc<Sequences>,
     pub templates: plan_cache::SharedTemplates,
@@ -172,6 +175,7 @@ impl Shared {
             let engine = table.engine.fixed();
             catalog.put_table(Arc::new(Table { engine, ..table.as_ref().clone() }));
         }
+        self.split_policies.publish(&self.database, &catalog);
         catalog.version = self.new_version();
         let mut current = self.catalog.write();
         *current = Arc::new(catalog);
@@ -191,6 +195,7 @@ impl Shared {
                 followed.put_table(Arc::new(Table { engine, ..table.as_ref().clone() }));
             }
         }
+        self.split_policies.publish(&self.database, &followed);
         followed.version = self.new_version();
         *current = Arc::new(followed);
         // Release pairs with the acquire in `catalog_version`.
@@ -266,6 +271,8 @@ impl Sql {
     /// The engine's; XX001 for damaged definitions.
     pub fn new(database: &Database) -> Result<Sql> {
         let (store, catalog) = Store::open(database)?;
+        let split_policies = SplitPolicies::default();
+        split_policies.publish(database, &catalog);
         let shared = Shared {
             database: database.clone(),
             catalog_version: AtomicU64::new(catalog.version),
@@ -273,6 +280,7 @@ impl Sql {
             last_version: AtomicU64::new(catalog.version),
             catalog: RwLock::new(Arc::new(catalog)),
             store,
+            split_policies,
             statistics: StatisticsCache::default(),
             sequences: Arc::new(Sequences::open(database)?),
             templates: Default::default(),

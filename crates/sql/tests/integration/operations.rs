@@ -4,6 +4,7 @@
 mod form_table;
 mod forms;
 mod hot_rounds;
+mod split_settings;
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -121,10 +122,10 @@ fn other_users_see_neither_texts_nor_keys() {
         });
         wait_for(
             &mut bob,
-            "SELECT table_name, row_key, waiting_sessions FROM heddle_hot_records",
+            "SELECT table_name, row_key, waiting_sessions FROM heddle_hot_rows WHERE waiting_sessions > 0",
             &[&["t", "", "1"]],
         );
-        let key = rows(&mut admin, "SELECT row_key FROM heddle_hot_records");
+        let key = rows(&mut admin, "SELECT row_key FROM heddle_hot_rows WHERE waiting_sessions > 0");
         assert_eq!(key.len(), 1);
         assert!(key[0][0].contains('1'), "{key:?}");
         admin.query("COMMIT").expect("released");
@@ -156,7 +157,8 @@ fn rows_that_sessions_hold_and_wait_for_are_listed_in_order() {
         wait_for(&mut watcher, &blocked, &[&["Lock", "tuple", &format!("{{{held}}}")]]);
         let unblocked = format!("SELECT pg_blocking_pids({held})");
         assert_eq!(rows(&mut watcher, &unblocked), [["{}"]]);
-        let treatment = "SELECT table_name, waiting_sessions, treatment FROM heddle_hot_records";
+        let treatment =
+            "SELECT table_name, waiting_sessions, treatment FROM heddle_hot_rows WHERE waiting_sessions > 0";
         assert_eq!(rows(&mut watcher, treatment), [["t", "1", "queue"]]);
         holder.query("COMMIT").expect("released");
         waiting.join().expect("no panic").expect("it was its turn");
@@ -267,7 +269,7 @@ fn a_row_that_changes_between_read_and_write_counts_each_conflict() {
         tx.update(&table, key![1], &[("n", (n + 10).into())])
     })
     .expect("the fourth attempt commits");
-    let hot = "SELECT table_name, row_key LIKE '%1%', write_conflicts, treatment, split_columns FROM heddle_hot_records";
+    let hot = "SELECT table_name, row_key LIKE '%1%', conflicts, treatment, split_columns FROM heddle_hot_rows WHERE conflicts > 0";
     assert_eq!(rows(&mut connection, hot), [["t", "t", "3", "reserve", "{}"]]);
     assert_eq!(number(&mut connection, "SELECT value FROM heddle_stats WHERE name = 'aborts_write'"), 3);
     connection.query("DROP TABLE t").expect("dropped");
@@ -291,7 +293,8 @@ fn a_row_that_blocks_read_and_then_write_is_reserved_but_not_by_read_only_ones()
     let error = second.query("UPDATE t SET n = 1 WHERE id = 1").expect_err("it has read the row before");
     assert_eq!(error.state().as_str(), "40001");
     second.query("ROLLBACK").expect("rolled back");
-    let hot = "SELECT table_name, write_conflicts, waiting_sessions, treatment FROM heddle_hot_records";
+    let hot =
+        "SELECT table_name, conflicts, waiting_sessions, treatment FROM heddle_hot_rows WHERE conflicts > 0";
     assert_eq!(rows(&mut second, hot), [["t", "1", "0", "reserve"]]);
     first.query("BEGIN").expect("begun");
     assert_eq!(rows(&mut first, read), [["1"]]);
@@ -322,10 +325,10 @@ fn split_columns_partitions_and_checkpoints_have_their_views() {
     connection
         .query("CREATE TABLE t (id int PRIMARY KEY, n bigint NOT NULL); INSERT INTO t VALUES (7, 0)")
         .expect("made");
-    assert!(rows(&mut connection, "SELECT * FROM heddle_splits").is_empty());
+    assert!(rows(&mut connection, "SELECT * FROM heddle_split_columns").is_empty());
     let table = sql.database().table("t").expect("it is there");
     sql.database().split(&table, key![7], "n", SplitOperation::ADD).expect("it can be split");
-    let splits = "SELECT table_name, column_name, operation, phases > 0 FROM heddle_splits";
+    let splits = "SELECT table_name, column_name, operation, phases > 0 FROM heddle_split_columns";
     let mut added = 0;
     while rows(&mut connection, splits) != [["t", "n", "add", "t"]] {
         sql.database().run(|tx| tx.add(&table, key![7], "n", 1)).expect("added");

@@ -33,11 +33,21 @@ const STASHES_CLEAR: u64 = 8;
 /// its answer, there are never more stashes than callers.)
 const STASHES_MIN: u64 = 2;
 
+/// The cause of a split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// Transactions conflicted about the column.
+    Contention,
+    /// A label, by hand.
+    Label,
+    /// The column's policy: operations have met the row.
+    Policy,
+}
+
 /// The history of a column that is split.
 pub(super) struct SplitColumn {
     pub(super) operation: Operation,
-    /// True for a split by hand, which is never judged.
-    pub(super) labelled: bool,
+    pub(super) cause: Cause,
     /// Its share of the calls in the first split phase.
     first_share: Option<f64>,
     /// Phases in a row with few writes.
@@ -68,8 +78,13 @@ struct Waiting {
 }
 
 impl SplitColumn {
-    pub(super) fn new(operation: Operation, labelled: bool) -> SplitColumn {
-        SplitColumn { operation, labelled, first_share: None, phases_of_few_writes: 0, is_doubtful: false }
+    pub(super) fn new(operation: Operation, cause: Cause) -> SplitColumn {
+        SplitColumn { operation, cause, first_share: None, phases_of_few_writes: 0, is_doubtful: false }
+    }
+
+    /// Returns true if it was asked for, so that it is neither judged nor on trial.
+    pub(super) fn is_asked_for(&self) -> bool {
+        self.cause != Cause::Contention
     }
 
     /// Judges this column by a split phase: by the writes to each split column of its record, by what was stashed
@@ -168,7 +183,7 @@ mod tests {
     fn judged(writes: &[(u16, u64)], stashes: &[(Access, u64)]) -> Judgement {
         let writes = writes.iter().copied().collect();
         let stashes = stashes.iter().copied().collect();
-        SplitColumn::new(Operation::Add, false).judge(1, &writes, &stashes, CALLS)
+        SplitColumn::new(Operation::Add, Cause::Contention).judge(1, &writes, &stashes, CALLS)
     }
 
     #[test]
@@ -209,11 +224,11 @@ mod tests {
         let nothing = BTreeMap::new();
         let writes = BTreeMap::from([(1, 0)]);
         let max = BTreeMap::from([(MAX, 2)]);
-        let mut split = SplitColumn::new(Operation::Add, false);
+        let mut split = SplitColumn::new(Operation::Add, Cause::Contention);
         assert_eq!(split.judge(1, &writes, &max, CALLS), Judgement::Keep);
         assert_eq!(split.judge(1, &writes, &max, CALLS), Judgement::Change(Operation::Max));
 
-        let mut split = SplitColumn::new(Operation::Add, false);
+        let mut split = SplitColumn::new(Operation::Add, Cause::Contention);
         let many = BTreeMap::from([(1, 1_000)]);
         for _ in 0..5 {
             assert_eq!(split.judge(1, &writes, &max, CALLS), Judgement::Keep);
@@ -227,7 +242,7 @@ mod tests {
     /// first one.
     fn phases_until_given_up(first: u64, then: u64) -> Option<u32> {
         let nothing = BTreeMap::new();
-        let mut split = SplitColumn::new(Operation::Add, false);
+        let mut split = SplitColumn::new(Operation::Add, Cause::Contention);
         assert_eq!(split.judge(1, &BTreeMap::from([(1, first)]), &nothing, CALLS), Judgement::Keep);
         (1..100).find(|_| {
             let judgement = split.judge(1, &BTreeMap::from([(1, then)]), &nothing, CALLS);
@@ -254,7 +269,7 @@ mod tests {
     #[test]
     fn a_phase_with_writes_between_starts_the_count_anew() {
         let nothing = BTreeMap::new();
-        let mut split = SplitColumn::new(Operation::Add, false);
+        let mut split = SplitColumn::new(Operation::Add, Cause::Contention);
         for round in 0..30 {
             let writes = BTreeMap::from([(1, if round % 3 == 2 { 5_000 } else { 0 })]);
             assert_eq!(split.judge(1, &writes, &nothing, CALLS), Judgement::Keep);
@@ -269,7 +284,7 @@ mod tests {
     #[test]
     fn in_a_quiet_engine_a_column_is_given_up_by_the_number_of_its_writes() {
         let nothing = BTreeMap::new();
-        let mut split = SplitColumn::new(Operation::Add, false);
+        let mut split = SplitColumn::new(Operation::Add, Cause::Contention);
         let judgements: Vec<_> =
             (0..3).map(|_| split.judge(1, &BTreeMap::from([(1, 31)]), &nothing, 31)).collect();
         assert_eq!(judgements, [Judgement::Keep, Judgement::Keep, Judgement::Remove(Reason::FewWrites)]);

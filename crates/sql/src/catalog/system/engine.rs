@@ -1,4 +1,4 @@
-//! The engine's reports about itself: `heddle_stats`, `heddle_choices`, `heddle_hot_records`, `heddle_splits`,
+//! The engine's reports about itself: `heddle_stats`, `heddle_choices`, `heddle_hot_rows`, `heddle_split_columns`,
 //! `heddle_schedule`, `heddle_partitions`, `heddle_checkpoints`, `heddle_archive`, `heddle_replication`, and
 //! `pg_stat_statements`.
 //!
@@ -26,25 +26,32 @@ pub(super) fn statistics(system: &SystemCatalog<'_>, out: &mut Output) {
     }
 }
 
-/// The engine's treatment of a row that transactions conflict on.
+/// The engine's treatment of a row.
 fn treatment(record: &HotRecord) -> &'static str {
     match record {
         record if !record.splits.is_empty() => "split",
         record if record.waiting_sessions > 0 => "queue",
         record if record.is_predicted => "reserve",
-        _ => "retry",
+        record if record.write_conflicts + record.recent_conflicts > 0 => "retry",
+        _ => "none",
     }
 }
 
-pub(super) fn hot_records(system: &SystemCatalog<'_>, out: &mut Output) {
+/// The prefix of the names of the engine's tables that hold SQL's own definitions.
+const OWN_TABLES: &str = "sql.";
+
+pub(super) fn hot_rows(system: &SystemCatalog<'_>, out: &mut Output) {
     let sees_all = system.session.sees_all();
-    for record in system.session.shared().database.hot_records() {
+    let rows = system.session.shared().database.hot_rows().into_iter();
+    for record in rows.filter(|record| !record.table.starts_with(OWN_TABLES)) {
         let columns = record.splits.iter().map(|split| split.column.as_str());
         row!(
             out,
             table_name = &record.table,
             row_key = sees_all.then_some(&record.key),
-            write_conflicts = record.write_conflicts as i64,
+            sampled_writes = record.recent_writes as i64,
+            conflicts = record.recent_conflicts as i64,
+            waits = record.recent_waits as i64,
             waiting_sessions = record.waiting_sessions as i32,
             treatment = treatment(&record),
             split_columns = list(Type::Text, columns),
@@ -67,7 +74,7 @@ pub(super) fn choices(system: &SystemCatalog<'_>, out: &mut Output) {
     }
 }
 
-pub(super) fn splits(system: &SystemCatalog<'_>, out: &mut Output) {
+pub(super) fn split_columns(system: &SystemCatalog<'_>, out: &mut Output) {
     let sees_all = system.session.sees_all();
     let columns = system.session.shared().database.phases().map_or_else(Vec::new, |phases| phases.columns);
     for split in columns {

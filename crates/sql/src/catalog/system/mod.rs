@@ -51,6 +51,7 @@ mod routines;
 mod row;
 mod session;
 mod sizes;
+pub(crate) mod splitting;
 mod statistics;
 mod triggers;
 mod types;
@@ -125,11 +126,11 @@ const FILLED: &[(&str, Fill)] = &[
     ("heddle_archive", engine::archive),
     ("heddle_checkpoints", engine::checkpoints),
     ("heddle_choices", engine::choices),
-    ("heddle_hot_records", engine::hot_records),
+    ("heddle_hot_rows", engine::hot_rows),
     ("heddle_partitions", engine::partitions),
     ("heddle_replication", engine::replication),
     ("heddle_schedule", engine::schedule),
-    ("heddle_splits", engine::splits),
+    ("heddle_split_columns", engine::split_columns),
     ("heddle_stats", engine::statistics),
     ("pg_aggregate", procedures::aggregates),
     ("pg_am", types::access_methods),

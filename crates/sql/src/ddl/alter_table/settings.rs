@@ -1,5 +1,5 @@
 //! The settings of tables and columns by ALTER TABLE: they are kept for readers of definitions, and change at most a
-//! column's statistics.
+//! column's statistics, and whether the engine splits it.
 
 use std::sync::Arc;
 
@@ -7,6 +7,7 @@ use crate::catalog::Table;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::ColumnSetting;
 use crate::session::Connection;
+use crate::session::split_policies::{SPLIT, policy_named};
 use crate::types::Type;
 
 /// The name of `name=value`.
@@ -33,11 +34,20 @@ impl Connection {
         let mut settings = table.columns[position].settings.clone();
         match setting {
             ColumnSetting::Options { options, is_reset } => {
-                let unknown =
-                    options.iter().find(|it| !matches!(name_of(it), "n_distinct" | "n_distinct_inherited"));
+                let unknown = options
+                    .iter()
+                    .find(|it| !matches!(name_of(it), "n_distinct" | "n_distinct_inherited" | SPLIT));
                 if let Some(unknown) = unknown {
                     let message = format!("unrecognized parameter \"{}\"", name_of(unknown));
                     return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+                }
+                let values =
+                    options.iter().filter_map(|option| option.strip_prefix(SPLIT)?.strip_prefix('='));
+                if let Some(wrong) = values.filter(|_| !is_reset).find(|value| policy_named(value).is_none())
+                {
+                    let message = format!("invalid value for enum option \"{SPLIT}\": {wrong}");
+                    return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
+                        .with_detail("Valid values are \"auto\", \"always\", and \"never\"."));
                 }
                 change_settings(&mut settings.options, options, *is_reset);
             }
