@@ -214,6 +214,14 @@ pub(crate) trait Writes: Rows {
         column: Column,
         bounds: (i64, i64),
     ) -> Result<(), SqlError>;
+    /// Returns true if it is certain, without a look at the value, that a column holds a number outside of these bounds.
+    fn is_surely_outside(
+        &self,
+        table: &Table,
+        key: &[ValueRef<'_>],
+        column: Column,
+        bounds: (i64, i64),
+    ) -> Result<bool, SqlError>;
 }
 
 /// The rows as a statement sees them that begins at a moment: without what its functions and triggers, and it itself, write.
@@ -432,6 +440,16 @@ impl Writes for Tx<'_, '_> {
     ) -> Result<(), SqlError> {
         Ok(Tx::require_within(self, table, key, column, low..=high)?)
     }
+
+    fn is_surely_outside(
+        &self,
+        table: &Table,
+        key: &[ValueRef<'_>],
+        column: Column,
+        (low, high): (i64, i64),
+    ) -> Result<bool, SqlError> {
+        Ok(Tx::is_surely_outside(self, table, key, column, low..=high)?)
+    }
 }
 
 /// The row of a key, of which only these columns are used, if some are given.
@@ -537,7 +555,11 @@ pub(crate) fn run_in<T>(
         outcome.map_err(|error| reported(error, failure))
     };
     match run(false) {
-        Err(error) if error.is_of_values_met() => run(true),
+        Err(error) if error.is_of_values_met() => match run(true) {
+            // It has no operation of its own: one of an earlier statement, or its guard, no longer fits the value.
+            Err(error) if runs_in == RunsIn::Block && error.is_overflow() => Err(Error::Conflict.into()),
+            done => done,
+        },
         done => done,
     }
 }

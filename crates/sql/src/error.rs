@@ -464,6 +464,11 @@ impl SqlError {
         matches!(&self.0.engine, Some(Error::Overflow { .. } | Error::CheckViolation { .. }))
     }
 
+    /// Returns true if the engine found a number beyond its column, or beyond a guard.
+    pub(crate) fn is_overflow(&self) -> bool {
+        matches!(self.0.engine, Some(heddledb::Error::Overflow { .. }))
+    }
+
     /// Returns true if a row that was to be changed does not exist.
     pub(crate) fn is_missing_key(&self) -> bool {
         matches!(self.0.engine, Some(heddledb::Error::MissingKey { .. }))

@@ -8,11 +8,11 @@ use smallvec::SmallVec;
 use crate::catalog::Table;
 use crate::compile::{PointKey, append, are_free, columns_seen, lacks_a_value, point_scan};
 use crate::error::{Result, SqlError};
-use crate::plan::commute::Commutation;
+use crate::plan::commute::{Commutation, Order};
 use crate::plan::decoder::{Decoder, handle};
 use crate::plan::expression::Expr;
 use crate::plan::statement::UpdatePlan;
-use crate::run::{Run, commute};
+use crate::run::{Run, commute, has_lost};
 use crate::storage::encode_ref;
 use crate::types::Value;
 
@@ -29,6 +29,8 @@ pub(crate) struct PointUpdate {
     /// The slots that are read, with their columns' decoder; `None` if it can be written without being read.
     reads: Option<(Vec<usize>, Decoder)>,
     filter: Option<Expr>,
+    /// Limits by which it may lose without reading the row.
+    orders: Vec<Order>,
     checks: Vec<Expr>,
     returning: Vec<Expr>,
 }
@@ -86,6 +88,7 @@ impl PointUpdate {
             reads: (!reads.is_empty()).then_some((places, decoder)),
             changes,
             filter,
+            orders: plan.orders.clone(),
             checks,
             returning,
         })
@@ -101,6 +104,9 @@ impl PointUpdate {
                     into.extend(done.returned);
                     done.count
                 }));
+            }
+            if !self.orders.is_empty() && has_lost(run, (&*self.table, key), &self.orders, &[])? {
+                return Ok(Some(0));
             }
             self.change(run, key, into)
         })?;

@@ -5,6 +5,7 @@
 //!   statement sees follow them.
 
 mod aging;
+mod merged_update;
 mod planned;
 mod writes;
 
@@ -136,7 +137,7 @@ impl Planner<'_> {
             }
             StatementKind::Merge(merge) => {
                 let ctes = self.ctes(&merge.ctes)?;
-                (ctes, Action::Merge(Box::new(self.merge(merge)?)))
+                (ctes, self.merge_or_update(merge)?)
             }
         })
     }

@@ -9,7 +9,7 @@
 //! - Only immutable functions are evaluated; parameters stay.
 
 use crate::bind::tree::walk::{children_mut, names_columns, walk};
-use crate::bind::tree::{Arm, BoundExpr, SubqueryKind};
+use crate::bind::tree::{Arm, BoundExpr, Quantifier, SubqueryKind};
 use crate::error::{Result, SqlState};
 use crate::functions::Volatility;
 use crate::plan::{constant_value, is_fixed_cast};
@@ -18,6 +18,21 @@ use crate::types::{Type, Value};
 
 pub(super) fn boolean(value: bool) -> BoundExpr {
     BoundExpr::constant(Value::Bool(value), Type::Bool)
+}
+
+/// `x = ANY (ARRAY[y])` as `x = y`, if it is of that form.
+fn comparison_with_only(expr: &mut BoundExpr) -> Option<BoundExpr> {
+    let BoundExpr::Quantified { operand, array, operator, quantifier: Quantifier::Any } = expr else {
+        return None;
+    };
+    let BoundExpr::Array { elements, .. } = &mut **array else { return None };
+    let [only] = &mut elements[..] else { return None };
+    // An array as an element makes the array one of several dimensions, whose elements are compared.
+    if operator.name != "=" || only.ty().is_array() {
+        return None;
+    }
+    let take = |expr: &mut BoundExpr| std::mem::replace(expr, boolean(true));
+    Some(BoundExpr::Operator { operator, args: vec![take(operand), take(only)], ty: Type::Bool })
 }
 
 /// The value of a constant of type boolean; `None` for anything else.
@@ -80,6 +95,13 @@ impl Folding<'_> {
                     *expr = negated(std::mem::replace(expr, boolean(true)));
                 }
                 Ok(())
+            }
+            BoundExpr::Quantified { .. } => {
+                self.fold_children(expr)?;
+                if let Some(comparison) = comparison_with_only(expr) {
+                    *expr = comparison;
+                }
+                self.reduce(expr)
             }
             _ => {
                 self.fold_children(expr)?;

@@ -62,7 +62,7 @@ use crate::types::{Environment, Value};
 
 pub(crate) use counts::NodeCounts;
 pub(crate) use spill::KeptRows;
-pub(crate) use write::{Recheck, commute, may_refer, next_row_number};
+pub(crate) use write::{Recheck, commute, has_lost, may_refer, next_row_number};
 
 pub use access::Access;
 pub(crate) use alone::{constant_value, evaluate_alone, evaluate_rows, value_alone};

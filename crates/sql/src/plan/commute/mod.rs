@@ -16,6 +16,8 @@
 
 mod assigned;
 mod guard;
+mod order;
+mod unique;
 
 use std::collections::BTreeSet;
 
@@ -34,12 +36,16 @@ use crate::plan::statement::RowRules;
 use crate::plan::walk::{conjuncts, has_subquery, is_volatile, walk};
 
 pub(crate) use guard::{Guard, Limit};
+pub(crate) use order::Order;
+pub(crate) use unique::UniqueKey;
 
 /// An update that does not read the columns that its operations change.
 #[derive(Clone, Debug)]
 pub(crate) struct Commutation {
-    /// The key of the row; empty where an INSERT has it.
+    /// The key of the row; empty where an INSERT has it, or a unique index tells it.
     pub(crate) key: Vec<Expr>,
+    /// The values of a unique index that name the row.
+    pub(crate) unique: Option<UniqueKey>,
     /// Further conditions on the row as it was.
     pub(crate) filter: Option<Expr>,
     /// The operations in the order in which they are applied.
@@ -132,6 +138,15 @@ impl Planner<'_> {
                 let made = self.take_apart(update, key.clone(), condition)?;
                 if made.operations.is_empty() { Err(Reads(None)) } else { Ok(made) }
             }
+            Some((Path::Ranges { parts, .. }, _)) if update.condition.is_some() => {
+                let table = &update.rules.table;
+                let Some(unique) = UniqueKey::of(table, parts) else {
+                    return because("its condition does not name one row by its whole key");
+                };
+                let made = self.take_apart(update, Vec::new(), update.condition)?;
+                let made = Commutation { unique: Some(unique), ..made };
+                if made.operations.is_empty() { Err(Reads(None)) } else { Ok(made) }
+            }
             _ => because("its condition does not name one row by its whole key"),
         }
     }
@@ -175,6 +190,7 @@ impl Planner<'_> {
         seen.extend(proven.iter().flat_map(Limit::values).flat_map(|value| columns_of(value, target)));
         let mut made = Commutation {
             key,
+            unique: None,
             filter: filter
                 .map(|filter| self.expr(&filter, update.layout))
                 .transpose()

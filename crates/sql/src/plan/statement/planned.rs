@@ -7,7 +7,7 @@ use crate::bind::routines::is_call;
 use crate::bind::tree::{BoundCheck, BoundExpr, ConflictTarget, RelationId};
 use crate::catalog::{ForeignKey, Table, Trigger};
 use crate::compile::Procedure;
-use crate::plan::commute::Recognition;
+use crate::plan::commute::{Order, Recognition};
 use crate::plan::expression::Expr;
 use crate::plan::node::{FunctionItem, Node, Plan, SetCall};
 use crate::plan::statement::aging::PlanAge;
@@ -183,6 +183,8 @@ pub(crate) struct ConflictUpdate {
     pub(crate) generated: Vec<(usize, Expr)>,
     /// The update without reading the existing row, or the reason why it reads it.
     pub(crate) commuting: Recognition,
+    /// Limits of columns by which a statement that reads may lose without reading, over the same row.
+    pub(crate) orders: Vec<Order>,
 }
 
 #[derive(Debug)]
@@ -199,6 +201,8 @@ pub(crate) struct UpdatePlan {
     pub(crate) returning: Vec<Expr>,
     /// The update without reading the row, or the reason why it reads it.
     pub(crate) commuting: Recognition,
+    /// Limits of columns by which a statement that reads may lose without reading; they see no row.
+    pub(crate) orders: Vec<Order>,
 }
 
 #[derive(Debug)]

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::merged_update::as_update;
 use super::planned::{
-    ConflictPlan, ConflictUpdate, DeletePlan, InsertPlan, MergeActionPlan, MergeArmPlan, MergePlan,
+    Action, ConflictPlan, ConflictUpdate, DeletePlan, InsertPlan, MergeActionPlan, MergeArmPlan, MergePlan,
     UpdatePlan,
 };
 use crate::bind::XMAX;
@@ -60,11 +61,14 @@ impl Planner<'_> {
                             returning: &returning,
                         };
                         let commuting = self.commutation_of_conflict(&candidate, is_key);
+                        let orders =
+                            if commuting.is_err() && is_key { self.orders(&candidate) } else { Vec::new() };
                         Some(ConflictUpdate {
                             sets: self.assignments(sets, &both)?,
                             filter: filter.as_ref().map(|filter| self.expr(filter, &both)).transpose()?,
                             generated: self.assignments(generated, &row)?,
                             commuting,
+                            orders,
                         })
                     }
                 };
@@ -168,8 +172,9 @@ impl Planner<'_> {
         let is_row = row.iter().copied().eq(0..table.columns.len()) && update.from.is_empty();
         let scan = scan_of(&stage.plan).filter(|_| is_row);
         let commuting = self.commutation(&candidate, scan);
+        let orders = if commuting.is_err() && scan.is_some() { self.orders(&candidate) } else { Vec::new() };
         let is_joined = !update.from.is_empty();
-        Ok(UpdatePlan { rules, input: stage.plan, row, key, is_joined, sets, returning, commuting })
+        Ok(UpdatePlan { rules, input: stage.plan, row, key, is_joined, sets, returning, commuting, orders })
     }
 
     pub(super) fn delete(&mut self, delete: &BoundDelete) -> Result<DeletePlan> {
@@ -183,7 +188,18 @@ impl Planner<'_> {
         Ok(DeletePlan { rules, input: stage.plan, row, key, is_joined, returning })
     }
 
-    pub(super) fn merge(&mut self, merge: &BoundMerge) -> Result<MergePlan> {
+    /// Plans a MERGE; one that is an UPDATE which does not read its row, as that.
+    pub(super) fn merge_or_update(&mut self, merge: &BoundMerge) -> Result<Action> {
+        if let Some(update) = as_update(merge) {
+            let plan = self.update(&update)?;
+            if plan.commuting.is_ok() {
+                return Ok(Action::Update(Box::new(plan)));
+            }
+        }
+        Ok(Action::Merge(Box::new(self.merge(merge)?)))
+    }
+
+    fn merge(&mut self, merge: &BoundMerge) -> Result<MergePlan> {
         let (table, target) = (&merge.table, merge.target);
         let all: BTreeSet<usize> = (0..table.columns.len()).chain(key_columns(table)).collect();
         self.used.insert(target, all);

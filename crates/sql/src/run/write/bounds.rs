@@ -46,7 +46,7 @@ pub(super) fn bounds_of<'e>(
 }
 
 /// The first number that a limit lets pass.
-fn limit_of<'e>(
+pub(super) fn limit_of<'e>(
     run: &mut Run<'e>,
     column: &Column,
     limit: &'e Limit<Expr>,

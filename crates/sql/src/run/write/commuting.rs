@@ -39,7 +39,7 @@ pub(crate) struct Commuted {
 }
 
 impl Commuted {
-    fn nothing() -> Commuted {
+    pub(super) fn nothing() -> Commuted {
         Commuted { count: 0, returned: Vec::new() }
     }
 }
@@ -53,10 +53,8 @@ pub(crate) fn commute<'e>(
     excluded: &[Value],
     returning: &'e [Expr],
 ) -> Result<Option<Commuted>> {
-    // In a block the session tries operations; elsewhere the commit does, too late for a handler. A guard is not proven before
-    // the commit: a block reads.
-    let is_unproven = !what.guards.is_empty() && run.runs_in == RunsIn::Block;
-    if run.is_ordinary || is_unproven || run.runs_in != RunsIn::Block && run.environment.decides_at_once() {
+    // In a block the session tries operations and guards; elsewhere the commit does, too late for a handler.
+    if run.is_ordinary || run.runs_in != RunsIn::Block && run.environment.decides_at_once() {
         return Ok(None);
     }
     let mut row = SmallVec::<[Value; 16]>::new();
@@ -79,18 +77,45 @@ pub(crate) fn commute<'e>(
         computed => computed?,
     };
     let Some((operands, values, bounds)) = computed else { return Ok(None) };
-    if !write(run, (table, key), &what.writes, &values)? || !operate(run, (table, key), what, &operands)? {
-        return Ok(Some(Commuted::nothing()));
-    }
-    for (guard, bounds) in what.guards.iter().zip(bounds) {
-        writes(run)?.require_within(&table.engine, key, guard.handle, bounds)?;
+    match write_all(run, (table, key), what, (&operands, &values, &bounds))? {
+        None => return Ok(None),
+        Some(false) => return Ok(Some(Commuted::nothing())),
+        Some(true) => {}
     }
     let returned = returning.iter().map(|value| run.evaluate(value, &row));
     Ok(Some(Commuted { count: 1, returned: returned.collect::<Result<_>>()? }))
 }
 
+/// Makes all writes and requires all guards; returns true if there is a row. `None`, and nothing is written: in a block a guard does not
+/// hold of the value as it is, so the usual way finds out what to answer. If it holds now, the COMMIT proves it again.
+fn write_all(
+    run: &Run<'_>,
+    (table, key): (&Table, &[ValueRef<'_>]),
+    what: &Commutation,
+    (operands, values, bounds): (&Operands, &Values, &Bounds),
+) -> Result<Option<bool>> {
+    let is_tried = !what.guards.is_empty() && run.runs_in == RunsIn::Block;
+    let before = if is_tried { Some(writes(run)?.savepoint()) } else { None };
+    let write = || {
+        if !write(run, (table, key), &what.writes, values)? || !operate(run, (table, key), what, operands)? {
+            return Ok(false);
+        }
+        for (guard, bounds) in what.guards.iter().zip(bounds) {
+            writes(run)?.require_within(&table.engine, key, guard.handle, *bounds)?;
+        }
+        Ok(true)
+    };
+    match (write(), before) {
+        (Err(error), Some(before)) if is_moot(&error) => {
+            writes(run)?.rollback_to(&before);
+            Ok(None)
+        }
+        (done, _) => done.map(Some),
+    }
+}
+
 /// Returns true if an expression's error matters only if there is a row: the usual way looks first.
-fn is_moot(error: &SqlError) -> bool {
+pub(super) fn is_moot(error: &SqlError) -> bool {
     !error.is_retryable() && error.state() != SqlState::QUERY_CANCELED
 }
 

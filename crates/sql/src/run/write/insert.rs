@@ -10,6 +10,7 @@ use crate::run::batch::Batch;
 use crate::run::operator::operator;
 use crate::run::write::checks::{check, generate};
 use crate::run::write::commuting::commute;
+use crate::run::write::order::has_lost;
 use crate::run::write::rows::{change, find_by_index, key_of, read, refs, store, stored_key};
 use crate::run::write::{Writing, Written, second_time};
 use crate::types::Value;
@@ -80,6 +81,12 @@ impl<'e> Inserting<'e> {
             {
                 return Ok(());
             }
+            if let Some(update) = &conflict.update
+                && !update.orders.is_empty()
+                && self.loses(run, update, &row)?
+            {
+                return Ok(());
+            }
             if let Some((key, old)) = self.conflicting(run, conflict, &row)? {
                 return match &conflict.update {
                     None => Ok(()),
@@ -117,6 +124,25 @@ impl<'e> Inserting<'e> {
         self.writing.written.count += 1;
         if !self.plan.returning.is_empty() {
             self.writing.written.returned.push_moved(&mut run.memory, &mut done.returned)?;
+        }
+        Ok(true)
+    }
+
+    /// Returns true if there is a conflicting row, and it is certain without reading it that it is left as it is.
+    fn loses(&mut self, run: &mut Run<'e>, update: &'e ConflictUpdate, row: &[Value]) -> Result<bool> {
+        let table = &*self.plan.rules.table;
+        if run.written.is_some() {
+            return Ok(false);
+        }
+        let key = key_of(table, row);
+        let stored = stored_key(table, &key)?;
+        let mut both = vec![Value::Null; table.columns.len()];
+        both.extend_from_slice(row);
+        if !has_lost(run, (table, &refs(&stored)), &update.orders, &both)? {
+            return Ok(false);
+        }
+        if !self.writing.is_first(run, &key)? {
+            return Err(second_time("ON CONFLICT DO UPDATE"));
         }
         Ok(true)
     }

@@ -12,6 +12,7 @@ use crate::run::operator::scan;
 use crate::run::write::checks::{check, generate};
 use crate::run::write::commuting::{Commuted, commute};
 use crate::run::write::rows::{change, refs};
+use crate::run::write::unique::{Found, find};
 use crate::run::write::{Writing, Written, pick, read_and_write};
 
 /// Runs an UPDATE.
@@ -79,6 +80,16 @@ pub(crate) fn update<'e>(run: &mut Run<'e>, plan: &'e UpdatePlan) -> Result<Writ
 /// Does an update without reading its row; `None` if these values need the usual way.
 fn commuting<'e>(run: &mut Run<'e>, plan: &'e UpdatePlan, what: &'e Commutation) -> Result<Option<Commuted>> {
     let table = &*plan.rules.table;
+    if let Some(unique) = &what.unique {
+        let stored = match find(run, table, unique)? {
+            Found::Row(stored) => stored,
+            Found::Nothing => return Ok(Some(Commuted::nothing())),
+            Found::Unknown => return Ok(None),
+        };
+        let key = refs(&stored);
+        run.reserve_to_write((&table.engine, &key), what.only_operates())?;
+        return commute(run, (table, &key), what, &[], &plan.returning);
+    }
     let mut stored = Vec::with_capacity(what.key.len());
     for (column, value) in key_columns(table).into_iter().zip(&what.key) {
         let value = run.evaluate(value, &[])?;

@@ -48,7 +48,7 @@ const ROWS: &str = "
         (4, -2147483648, -9223372036854775808, -32768, -5, -99999999.99, 1, 2, '-infinity', '2000-01-01', '', false, 3, 0, 3);
     INSERT INTO parent VALUES (1, 1), (2, 2); INSERT INTO child VALUES (1, 1, 1), (2, 2, NULL);
     INSERT INTO watched VALUES (1, 1, 1, 1), (2, 2, 2, 2); INSERT INTO pair VALUES (1, 'x', 5), (2, 'y', 6);
-    INSERT INTO computed VALUES (1, 1, 1), (2, 2, 2);";
+    INSERT INTO computed VALUES (1, 1, 1), (2, 2, 2); UPDATE item SET code = 5 WHERE id = 1;";
 
 /// All rows. When something was written is left out.
 const STATE: &str = "
@@ -223,5 +223,11 @@ fn the_guide_to_hot_rows_says_what_is_so() {
     for row in forms {
         let expected = if row[1].starts_with('`') { row[1].trim_matches('`') } else { "-" };
         assert_eq!(found(row[0]), expected, "{}", row[0]);
+    }
+    let steering = table_under(&text, "See and steer it");
+    assert!(steering.len() > 8);
+    for row in steering {
+        let statement = row[1].trim_matches('`');
+        connection.query(statement).unwrap_or_else(|error| panic!("{statement}: {error}"));
     }
 }

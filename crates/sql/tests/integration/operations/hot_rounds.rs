@@ -323,3 +323,102 @@ fn a_sale_sells_exactly_what_there_is_under_every_protocol() {
         assert_eq!(sell(&sql, checked, 400), 400, "{protocol:?}");
     }
 }
+
+/// The answer of one guarded UPDATE in the open block of a connection.
+fn takes(connection: &mut Connection, statement: &str) -> i64 {
+    affected(&connection.query(statement).unwrap_or_else(|error| panic!("{statement}: {error}"))[0])
+}
+
+#[test]
+fn blocks_with_guards_do_not_wait_and_prove_them_again_at_commit() {
+    for &protocol in ProtocolKind::ALL {
+        let sql = open(Options::default().protocol(protocol));
+        let (mut first, mut second) = (admin(&sql), admin(&sql));
+        first.query(TABLES).expect("made");
+        let guarded = "UPDATE item SET stock = stock - 2 WHERE id = 1 AND stock >= 2";
+        let checked = "UPDATE checked SET stock = stock - 2 WHERE id = 1";
+        for (statement, stock) in [(guarded, 4), (guarded, 3), (checked, 4), (checked, 3)] {
+            first
+                .query(&format!("UPDATE item SET stock = {stock}; UPDATE checked SET stock = {stock}"))
+                .expect("filled");
+            for connection in [&mut first, &mut second] {
+                connection.query("BEGIN").expect("begun");
+                assert_eq!(takes(connection, statement), 1, "{protocol:?}: nobody waits");
+            }
+            first.query("COMMIT").expect("it is the first");
+            let proven = second.query("COMMIT").map(drop);
+            if stock == 4 {
+                proven.unwrap_or_else(|error| panic!("{protocol:?}: there were enough for both: {error}"));
+                continue;
+            }
+            let error = proven.expect_err("there was enough for one");
+            assert_eq!(error.state().as_str(), "40001", "{protocol:?}: {error}");
+            drop(second.query("ROLLBACK"));
+            second.query("BEGIN").expect("begun");
+            match second.query(statement) {
+                Ok(results) => assert_eq!((affected(&results[0]), statement), (0, guarded), "{protocol:?}"),
+                Err(error) => {
+                    assert_eq!((error.state().as_str(), statement), ("23514", checked), "{protocol:?}")
+                }
+            }
+            drop(second.query("ROLLBACK"));
+        }
+        let left = rows(&mut first, "SELECT (SELECT stock FROM item), (SELECT stock FROM checked)");
+        assert_eq!(left, [["3", "1"]], "{protocol:?}: the other one was filled last");
+    }
+}
+
+#[test]
+fn a_block_sees_what_is_left_after_its_own_guarded_updates() {
+    let sql = open(Options::default());
+    let mut connection = admin(&sql);
+    connection.query(TABLES).expect("made");
+    connection.query("UPDATE item SET stock = 5; BEGIN").expect("filled");
+    let guarded = "UPDATE item SET stock = stock - 2 WHERE id = 1 AND stock >= 2";
+    let counts: Vec<i64> = (0..4).map(|_| takes(&mut connection, guarded)).collect();
+    assert_eq!(counts, [1, 1, 0, 0]);
+    assert_eq!(number(&mut connection, "SELECT stock FROM item"), 1);
+    connection.query("COMMIT").expect("committed");
+    assert_eq!(number(&mut connection, "SELECT stock FROM item"), 1);
+}
+
+#[test]
+fn what_is_sold_in_blocks_is_exact() {
+    for protocol in [ProtocolKind::Optimistic, ProtocolKind::Phased] {
+        let sql = open(if protocol == ProtocolKind::Phased {
+            phased()
+        } else {
+            Options::default().protocol(protocol)
+        });
+        let mut connection = admin(&sql);
+        connection.query(TABLES).expect("made");
+        connection.query("UPDATE item SET stock = 200").expect("filled");
+        if protocol == ProtocolKind::Phased {
+            label(&sql, "item");
+        }
+        let sold = AtomicU64::new(0);
+        thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    let mut connection = admin(&sql);
+                    loop {
+                        let block =
+                            "BEGIN; UPDATE item SET stock = stock - 1 WHERE id = 1 AND stock >= 1; COMMIT";
+                        match connection.query(block) {
+                            Ok(results) if affected(&results[1]) == 1 => {
+                                sold.fetch_add(1, Ordering::Relaxed);
+                            }
+                            Ok(_) => return,
+                            Err(error) => {
+                                assert_eq!(error.state().as_str(), "40001", "{error}");
+                                drop(connection.query("ROLLBACK"));
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(sold.into_inner(), 200, "{protocol:?}");
+        assert_eq!(number(&mut connection, "SELECT stock FROM item"), 0, "{protocol:?}");
+    }
+}
