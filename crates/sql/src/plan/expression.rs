@@ -290,6 +290,17 @@ impl Expr {
         true
     }
 
+    /// Returns true if it may see a value of the queries around its own.
+    pub(crate) fn sees_outer(&self) -> bool {
+        let mut sees = matches!(self, Expr::Outer(_));
+        if let Expr::Subquery(subquery) = self {
+            subquery.each_seen(&mut |part| sees |= part.sees_outer());
+            return sees;
+        }
+        let is_known = self.parts(&mut |part| sees |= part.sees_outer());
+        sees || !is_known
+    }
+
     fn parts_mut(&mut self, each: &mut dyn FnMut(&mut Expr)) {
         match self {
             Expr::Call(call) => call.arguments.iter_mut().for_each(each),

@@ -9,6 +9,7 @@ use crate::bind::routines::is_call;
 use crate::bind::tree::{BoundExpr, BoundQuery, BoundRelation, FunctionCall, RelationId, RelationKind};
 use crate::catalog::Table;
 use crate::error::Result;
+use crate::functions::Volatility;
 use crate::plan::expression::Expr;
 use crate::plan::from::{Item, JoinTree, OuterJoin};
 use crate::plan::join::{Base, Join, Side};
@@ -378,6 +379,7 @@ impl Planner<'_> {
         let layout = Layout::default();
         let mut items = Vec::new();
         let mut left = relation.columns.len() - usize::from(ordinality);
+        let runs_again = self.frames.len() > 1 || self.rounds > 0;
         for (number, call) in calls.iter().enumerate() {
             let is_last = number + 1 == calls.len();
             let item = match call {
@@ -390,13 +392,21 @@ impl Planner<'_> {
                         _ => crate::types::Type::Record,
                     };
                     let shape = if is_call(function) { shape.clone() } else { Vec::new() };
-                    let call =
-                        SetCall { function, arguments: self.exprs(args, &layout)?, types, result, shape };
-                    FunctionItem::Set { call, columns }
+                    let arguments = self.exprs(args, &layout)?;
+                    let may_change =
+                        function.volatility == Volatility::Volatile || args.iter().any(is_volatile);
+                    let keeps = runs_again && may_change && !arguments.iter().any(Expr::sees_outer);
+                    FunctionItem::Set {
+                        call: SetCall { function, arguments, types, result, shape },
+                        columns,
+                        keeps,
+                    }
                 }
                 FunctionCall::Scalar(expr) => {
                     let columns = if is_last { left } else { 1 };
-                    FunctionItem::Scalar { value: self.expr(expr, &layout)?, columns }
+                    let value = self.expr(expr, &layout)?;
+                    let keeps = runs_again && is_volatile(expr) && !value.sees_outer();
+                    FunctionItem::Scalar { value, columns, keeps }
                 }
             };
             left -= match &item {

@@ -118,6 +118,8 @@ struct Numbered<'e> {
     cached: Vec<Option<Cached>>,
     /// The answers of subqueries by the values that correlate them.
     answers: Vec<Answers>,
+    /// The rows of functions in FROM that are called once, by the numbers of their nodes and their places there.
+    functions: HashMap<(usize, usize), Rc<Vec<Value>>, Hashing>,
     /// The memory of these results.
     cached_memory: Held,
 }
@@ -131,6 +133,7 @@ impl Numbered<'_> {
             pulled: filled(sizes.kept, Pulled::default),
             cached: filled(sizes.caches, || None),
             answers: filled(sizes.caches, Answers::default),
+            functions: HashMap::with_hasher(order::hashing()),
             cached_memory: Held::default(),
         }
     }
@@ -218,6 +221,25 @@ impl<'e> Run<'e> {
     /// Sets the outer value with this number.
     pub(crate) fn set_outer(&mut self, number: usize, value: Value) {
         self.numbered().outer[number] = value;
+    }
+
+    /// The rows of a function in FROM that has been called.
+    pub(crate) fn kept_function(&mut self, key: (usize, usize)) -> Option<Rc<Vec<Value>>> {
+        self.numbered().functions.get(&key).cloned()
+    }
+
+    /// Keeps the rows of a function in FROM, and their memory, until the statement ends.
+    pub(crate) fn keep_function(
+        &mut self,
+        key: (usize, usize),
+        rows: Vec<Value>,
+        mut held: Held,
+    ) -> Rc<Vec<Value>> {
+        let rows = Rc::new(rows);
+        let numbered = self.numbered();
+        numbered.cached_memory.absorb(&mut held);
+        numbered.functions.insert(key, rows.clone());
+        rows
     }
 
     /// Sets the plan of a common table expression, and discards its materialized rows.

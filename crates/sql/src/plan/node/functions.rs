@@ -17,10 +17,10 @@ pub(crate) struct FunctionsNode {
 /// One function in FROM.
 #[derive(Debug)]
 pub(crate) enum FunctionItem {
-    /// A function that returns rows, of this many columns.
-    Set { call: SetCall, columns: usize },
+    /// A function that returns rows, of this many columns. `keeps`: see [`FunctionItem::keeps`].
+    Set { call: SetCall, columns: usize, keeps: bool },
     /// One row.
-    Scalar { value: Expr, columns: usize },
+    Scalar { value: Expr, columns: usize, keeps: bool },
 }
 
 /// A call of a set-returning function.
@@ -35,6 +35,15 @@ pub(crate) struct SetCall {
 }
 
 impl FunctionItem {
+    /// Returns true if its first result is kept for the whole statement: the node runs for several rows, of which the
+    /// function sees nothing, and a second call may have another result.
+    ///
+    /// Source: PostgreSQL 15, `ExecReScanFunctionScan` in `nodeFunctionscan.c`.
+    pub(crate) fn keeps(&self) -> bool {
+        let (FunctionItem::Set { keeps, .. } | FunctionItem::Scalar { keeps, .. }) = self;
+        *keeps
+    }
+
     /// The oid of the routine whose rows it is, if it is one.
     pub(crate) fn routine(&self) -> Option<u32> {
         match self {

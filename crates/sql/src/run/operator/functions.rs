@@ -2,6 +2,9 @@
 //!
 //! # Invariants
 //! - Functions beside each other advance together; one that has ended gives NULLs until the longest has.
+//! - A function in FROM that sees nothing of the rows for which its node is executed repeatedly is called once in the statement.
+
+use std::rc::Rc;
 
 use crate::error::{Result, SqlError};
 use crate::functions::definition::RowsOf;
@@ -9,6 +12,7 @@ use crate::functions::{FunctionContext, FunctionKind, Rows};
 use crate::plan::node::{FunctionItem, FunctionsNode, ProjectItem, SetCall};
 use crate::run::Run;
 use crate::run::batch::Batch;
+use crate::run::memory::{Held, row_bytes};
 use crate::run::operator::{Operator, Running};
 use crate::types::{Type, Value};
 
@@ -35,9 +39,34 @@ fn start<'e>(call: &'e SetCall, run: &mut Run<'e>, row: &[Value]) -> Result<Opti
     code(&mut context, &arguments).map(Some)
 }
 
+/// All rows of a function that is called once, however often its node runs.
+fn kept_rows<'e>(item: &'e FunctionItem, key: (usize, usize), run: &mut Run<'e>) -> Result<Rc<Vec<Value>>> {
+    if let Some(kept) = run.kept_function(key) {
+        return Ok(kept);
+    }
+    let mut values = Vec::new();
+    let mut held = Held::default();
+    match item {
+        FunctionItem::Scalar { value, .. } => values.push(run.evaluate(value, &[])?),
+        FunctionItem::Set { call, .. } => {
+            let mut rows = start(call, run, &[])?;
+            while let Some(rows) = &mut rows
+                && let Some(value) = rows.next()?
+            {
+                held.charge(&mut run.memory, row_bytes(std::slice::from_ref(&value)))?;
+                values.push(value);
+                run.check_interrupt()?;
+            }
+        }
+    }
+    Ok(run.keep_function(key, values, held))
+}
+
 /// One function's rows.
 enum Source {
     Rows(Box<dyn Rows>),
+    /// Rows that are kept, and the number of the next one.
+    Kept(Rc<Vec<Value>>, usize),
     Once(Value),
     Ended,
 }
@@ -47,6 +76,11 @@ impl Source {
         let next = match std::mem::replace(self, Source::Ended) {
             Source::Once(value) => Some(value),
             Source::Ended => None,
+            Source::Kept(rows, at) => {
+                let next = rows.get(at).cloned();
+                *self = Source::Kept(rows, at + 1);
+                next
+            }
             Source::Rows(mut rows) => {
                 let next = rows.next()?;
                 if next.is_some() {
@@ -62,22 +96,25 @@ impl Source {
 /// Functions in FROM.
 pub(crate) struct FunctionRows<'e> {
     node: &'e FunctionsNode,
+    /// The node's number in the plan.
+    id: usize,
     width: usize,
     sources: Option<Vec<Source>>,
     given: i64,
 }
 
 impl<'e> FunctionRows<'e> {
-    pub(crate) fn new(node: &'e FunctionsNode, width: usize) -> FunctionRows<'e> {
-        FunctionRows { node, width, sources: None, given: 0 }
+    pub(crate) fn new(node: &'e FunctionsNode, id: usize, width: usize) -> FunctionRows<'e> {
+        FunctionRows { node, id, width, sources: None, given: 0 }
     }
 
     fn start(&self, run: &mut Run<'e>) -> Result<Vec<Source>> {
-        let source = |item: &'e FunctionItem| match item {
+        let source = |(number, item): (usize, &'e FunctionItem)| match item {
+            item if item.keeps() => Ok(Source::Kept(kept_rows(item, (self.id, number), run)?, 0)),
             FunctionItem::Set { call, .. } => Ok(start(call, run, &[])?.map_or(Source::Ended, Source::Rows)),
             FunctionItem::Scalar { value, .. } => run.evaluate(value, &[]).map(Source::Once),
         };
-        self.node.calls.iter().map(source).collect()
+        self.node.calls.iter().enumerate().map(source).collect()
     }
 }
 

@@ -66,7 +66,7 @@ pub(crate) fn operator<'e>(plan: &'e Plan, run: &mut Run<'e>) -> Result<Running<
             Some((_, part)) => Box::new(scan::TableScan::of_part(node, part)),
             None => Box::new(scan::TableScan::new(node)),
         },
-        Node::Functions(node) => Box::new(functions::FunctionRows::new(node, plan.width)),
+        Node::Functions(node) => Box::new(functions::FunctionRows::new(node, plan.id, plan.width)),
         Node::Cte(number) => Box::new(recursive::CteRows::new(*number)),
         Node::WorkTable(number) => Box::new(recursive::Kept::new(run.work_table(*number))),
         Node::Filter { input, condition } => {
