@@ -344,7 +344,8 @@ impl Binder<'_> {
             });
         }
         // One array among the elements makes all of them arrays.
-        let target = if bound.iter().any(|value| value.ty().is_array()) { ty } else { element };
+        let is_nested = !element.is_vector() && bound.iter().any(|value| value.ty().is_array());
+        let target = if is_nested { ty } else { element };
         let cast = |(value, expr): (BoundExpr, &Expr)| match expr.kind {
             ExprKind::Array(_) => Ok(value),
             _ => self.coerce(value, target, modifier, CastContext::Explicit, expr.at),

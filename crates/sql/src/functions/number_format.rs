@@ -34,16 +34,18 @@ fn number_of(value: &Value) -> Result<Numeric> {
     }
 }
 
-/// V multiplies in the number's own type.
-fn check_shifted(number: &Value, shifted: &Numeric) -> Result<()> {
-    match number {
-        Value::Int8(_) => shifted.to_i64("bigint").map(|_| ()),
-        Value::Int4(_) => {
-            let whole = shifted.to_i64("integer")?;
-            i32::try_from(whole).map(|_| ()).map_err(|_| super::arithmetic::out_of_range("integer"))
-        }
-        _ => Ok(()),
+/// A number multiplied by as many tens as V says, in its own type: an `integer` wraps around, as in PostgreSQL.
+fn shifted_by(shift: usize, value: &Value, number: &Numeric) -> Result<Numeric> {
+    if let (Value::Int4(value), 1..) = (value, shift) {
+        let factor = u32::try_from(shift).ok().and_then(|shift| 10_i32.checked_pow(shift));
+        return Ok(Numeric::from(i64::from(value.wrapping_mul(factor.unwrap_or(i32::MIN)))));
     }
+    let shifted =
+        number.multiply(&Numeric::from(10i64).power(&Numeric::from(shift as i64))?.trim_scale()?)?;
+    if matches!(value, Value::Int8(_)) {
+        shifted.to_i64("bigint")?;
+    }
+    Ok(shifted)
 }
 
 fn to_char(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
@@ -76,16 +78,18 @@ fn to_char(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
         let behind = if matches!(v[0], Value::Float4(_)) { 0 } else { template.behind };
         return Ok(Value::text(write(&template, number.is_negative(), None, behind)?));
     }
-    let shifted =
-        number.multiply(&Numeric::from(10i64).power(&Numeric::from(template.shift as i64))?.trim_scale()?)?;
-    check_shifted(&v[0], &shifted)?;
-    let rounded = shifted.round(template.behind as i32)?;
+    let rounded = shifted_by(template.shift, &v[0], &number)?.round(template.behind as i32)?;
     // Floats are rounded as C's printf does it: exact halves to even.
     let text = match float {
-        Some((value, _)) if template.shift == 0 => {
+        Some((value, _)) => {
+            let tens = template.shift as f64;
+            let value = match v[0] {
+                Value::Float4(value) => f64::from(value * 10_f64.powf(tens) as f32),
+                _ => value * 10_f64.powf(tens),
+            };
             format!("{:.*}", template.behind.min(MAX_FLOAT_DIGITS), value.abs())
         }
-        _ => rounded.abs().to_string(),
+        None => rounded.abs().to_string(),
     };
     let is_negative = float.map_or(rounded.is_negative(), |(value, _)| value.is_sign_negative());
     // A float shows no more digits than it has.

@@ -14,7 +14,7 @@ use crate::functions::FunctionContext;
 use crate::plan::expression::{Call, Case, Comparison, Expr, InList, QuantifiedArray, SliceLimits};
 use crate::plan::node::Picked;
 use crate::run::Run;
-use crate::types::array::ArrayValue;
+use crate::run::subquery::array_of;
 use crate::types::record::RecordValue;
 use crate::types::{Type, Value};
 
@@ -388,11 +388,7 @@ impl<'e> Run<'e> {
     fn array(&mut self, elements: &'e [Expr], ty: Type, row: &[Value]) -> Result<Value> {
         let values =
             elements.iter().map(|element| self.evaluate(element, row)).collect::<Result<Vec<_>>>()?;
-        let element = ty.element().unwrap_or(Type::Unknown);
-        if values.iter().any(|value| matches!(value, Value::Array(_))) {
-            return Ok(Value::array(ArrayValue::nest(element, &values)?));
-        }
-        Ok(Value::array(ArrayValue::list(element, values)))
+        array_of(ty.element().unwrap_or(Type::Unknown), values)
     }
 
     /// `a[i]`, `a[i][j]`: of a value of several dimensions with fewer subscripts, nothing.

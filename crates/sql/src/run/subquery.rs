@@ -348,7 +348,7 @@ pub(crate) fn is_by_value(operators: &[Call], quantifier: Quantifier) -> bool {
 
 /// The values of a subquery's one column as an array.
 pub(crate) fn array_of(element: Type, values: Vec<Value>) -> Result<Value> {
-    let is_nested = values.iter().any(|value| matches!(value, Value::Array(_)));
+    let is_nested = !element.is_vector() && values.iter().any(|value| matches!(value, Value::Array(_)));
     let array = match is_nested {
         true => ArrayValue::nest(element, &values)?,
         false => ArrayValue::list(element, values),

@@ -248,6 +248,11 @@ impl Type {
         self.element().is_some()
     }
 
+    /// Returns true if values of it are elements of an array, where other arrays are its inner dimensions.
+    pub fn is_vector(self) -> bool {
+        matches!(self, Type::Int2Vector | Type::OidVector)
+    }
+
     /// The name in `pg_type`: `int4`, `_int4`. None for users' types, whose names the catalog knows.
     pub fn internal_name(self) -> Option<String> {
         match self {

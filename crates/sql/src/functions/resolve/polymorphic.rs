@@ -21,8 +21,12 @@ pub fn polymorphic(declared: &[Type], actual: &[Type], result: Type) -> Option<(
             other => other,
         })
     };
-    let arguments: Option<Vec<Type>> =
-        declared.iter().zip(actual).map(|(&kind, &given)| decide(kind, given)).collect();
+    // The vectors of the catalog are arrays as they are.
+    let decide_argument = |(&kind, &given): (&Type, &Type)| match kind {
+        Type::AnyArray if given.is_vector() => Some(given),
+        kind => decide(kind, given),
+    };
+    let arguments: Option<Vec<Type>> = declared.iter().zip(actual).map(decide_argument).collect();
     let arguments = arguments?;
     let is_refused = declared.iter().zip(&arguments).any(|(kind, decided)| match kind {
         Type::AnyNonArray | Type::AnyCompatibleNonArray => decided.is_array(),

@@ -107,7 +107,10 @@ pub(super) fn change(
     columns: &[usize],
 ) -> Result<()> {
     let writes = writes(run)?;
-    let moves = table.key.iter().any(|&column| columns.contains(&column) && old[column] != new[column]);
+    let moves = table
+        .key
+        .iter()
+        .any(|&column| columns.contains(&column) && is_stored_anew(&old[column], &new[column]));
     if moves {
         remove(run, table, key)?;
         store(run, table, new)?;
@@ -128,6 +131,15 @@ pub(super) fn change(
     }
     let changed = with_stored_key(table, key, |key| writes.update(&table.engine, key, &changes));
     changed.map_err(|error| explained(run, table, new, Some(old), error))
+}
+
+/// Returns true if a column of a key is to be written: 0 and -0 are the same key, and not the same value.
+fn is_stored_anew(old: &Value, new: &Value) -> bool {
+    match (old, new) {
+        (Value::Float8(old), Value::Float8(new)) => old.to_bits() != new.to_bits(),
+        (Value::Float4(old), Value::Float4(new)) => old.to_bits() != new.to_bits(),
+        _ => old != new,
+    }
 }
 
 /// Removes a row; returns true if there was one.

@@ -180,7 +180,7 @@ impl Decoded {
             (6, false) if is_plain && self.year.is_none() && self.month.is_none() => {
                 return self.take_date_parts(&whole[..2], &whole[2..4], &whole[4..]);
             }
-            (2 | 4 | 6, true) if self.time.is_none() => return self.take_digits_as_time(whole, fraction),
+            (4 | 6, true) if self.time.is_none() => return self.take_digits_as_time(whole, fraction),
             (4.., false)
                 if !is_plain && self.year.is_none() && fraction.is_some_and(|rest| rest.len() == 3) =>
             {
@@ -262,8 +262,11 @@ impl Decoded {
         } else if parts.len() == 2 && parts[0].len() < 3 {
             return Err(Fault::Field);
         }
+        let has_name = parts.iter().any(is_named);
         for part in parts.iter().filter(|part| !is_named(part)) {
-            self.take_single_number(part, order)?;
+            // PostgreSQL passes over one character behind a number, where a month is named: 2024-Jan-01Z.
+            let digits = part.strip_suffix(|c: char| has_name && c.is_ascii_alphabetic()).unwrap_or(part);
+            self.take_single_number(digits, order)?;
         }
         let has_day = self.month.is_some() && self.day.is_some() || self.day_of_year.is_some();
         if self.year.is_some() && has_day { Ok(()) } else { Err(Fault::Syntax) }
