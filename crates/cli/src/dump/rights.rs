@@ -59,6 +59,13 @@ pub(super) fn roles(connection: &mut Connection, script: &mut Script) -> Result 
         let value = if name == "search_path" { value } else { literal(&value) };
         script.before.push(format!("ALTER ROLE {} SET {name} TO {value};", quoted(&role)));
     }
+    // The database's own settings come later, because they take precedence. Its name may be another one elsewhere.
+    let query = "select split_part(c, '=', 1), substr(c, strpos(c, '=') + 1)
+                 from pg_db_role_setting s, unnest(s.setconfig) c where s.setrole = 0 order by s.setdatabase, c";
+    for [name, value] in lines(connection, query)? {
+        let value = if name == "search_path" { value } else { literal(&value) };
+        script.before.push(format!("ALTER ROLE ALL SET {name} TO {value};"));
+    }
     Ok(())
 }
 

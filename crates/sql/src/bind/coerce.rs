@@ -31,7 +31,7 @@ impl Binder<'_> {
         if from == Type::Unknown
             && let Some(known) = self.settle_unknown(&expr, ty, modifier, explicit, at)?
         {
-            return Ok(known);
+            return self.checked_row(known, at);
         }
         if from == ty && modifier.is_none() {
             return Ok(expr);
@@ -68,7 +68,7 @@ impl Binder<'_> {
             let whole = BoundExpr::Cast { operand, ty, modifier: Modifier::NONE, explicit };
             return Ok(BoundExpr::Cast { operand: Box::new(whole), ty, modifier, explicit });
         }
-        Ok(BoundExpr::Cast { operand: Box::new(expr), ty, modifier, explicit })
+        self.checked_row(BoundExpr::Cast { operand: Box::new(expr), ty, modifier, explicit }, at)
     }
 
     /// `ROW(…)` as a row of a composite type.
@@ -104,7 +104,8 @@ impl Binder<'_> {
                 let detail = format!("Cannot cast type {from} to {to} in column {}.", number + 1);
                 return Err(refused(self, detail));
             }
-            cast.push(self.coerce(field, column.ty, column.modifier, context, at)?);
+            let value = self.coerce(field, column.ty, column.modifier, context, at)?;
+            cast.push(self.checked_field(value, (ty, number), at)?);
         }
         Ok(self.row_of(cast, ty))
     }
@@ -127,7 +128,7 @@ impl Binder<'_> {
     ) -> Result<BoundExpr> {
         let mut cast = Vec::with_capacity(elements.len());
         for expr in elements {
-            let target = if expr.ty().is_array() { ty } else { element };
+            let target = if expr.ty().is_array() && !element.is_vector() { ty } else { element };
             cast.push(self.coerce(expr, target, modifier, CastContext::Explicit, at)?);
         }
         Ok(BoundExpr::Array { elements: cast, ty })

@@ -8,7 +8,7 @@
 //!
 //! # Invariants
 //! - The operand is evaluated once; VALUE is the CASE's operand, in its conditions and in its ELSE.
-//! - NOT NULL is first, then the checks in the order of their names, as in PostgreSQL.
+//! - NOT NULL is first, then the checks of the domains beneath, then its own in the order of their names, as in PostgreSQL.
 
 use crate::bind::binder::Binder;
 use crate::bind::scope::{Clause, Entry, VisibleColumn};
@@ -45,24 +45,68 @@ impl Binder<'_> {
     /// A value that was cast to the type beneath a domain, with the domain's constraints.
     pub fn checked(&mut self, value: BoundExpr, domain: &Domain, at: At) -> Result<BoundExpr> {
         let ty = value.ty();
-        let mut arms = Vec::with_capacity(domain.checks.len() + 1);
-        if domain.not_null {
-            let operand = Box::new(BoundExpr::CaseOperand { ty });
-            let when = BoundExpr::IsNull { operand, negated: false };
+        let arms = self.rules_of(domain, &BoundExpr::CaseOperand { ty }, ty, at)?;
+        Ok(with_arms(value, arms))
+    }
+
+    /// The value of a field of a row type, with the constraints of the domain that the field has.
+    pub(super) fn checked_field(
+        &mut self,
+        value: BoundExpr,
+        (row, number): (Type, usize),
+        at: At,
+    ) -> Result<BoundExpr> {
+        let columns = row.row_relation().and_then(|oid| self.context.catalog.row_columns(oid));
+        let domain = columns.unwrap_or_default().get(number).and_then(|column| column.domain);
+        match domain.and_then(|oid| self.context.catalog.domain_by_oid(oid)).cloned() {
+            Some(domain) => self.checked(value, &domain, at),
+            None => Ok(value),
+        }
+    }
+
+    /// A value that has become one of a row type, with the constraints of the domains that its fields have.
+    pub(super) fn checked_row(&mut self, value: BoundExpr, at: At) -> Result<BoundExpr> {
+        let ty = value.ty();
+        let mut arms = Vec::new();
+        self.rules_of_fields(&BoundExpr::CaseOperand { ty }, ty, &mut arms, at)?;
+        Ok(with_arms(value, arms))
+    }
+
+    /// Adds the rules of a row's fields, and of the fields of these; `ty`: the type of the whole value.
+    fn rules_of_fields(&mut self, row: &BoundExpr, ty: Type, arms: &mut Vec<Arm>, at: At) -> Result<()> {
+        let catalog = self.context.catalog;
+        let columns = row.ty().row_relation().and_then(|oid| catalog.row_columns(oid));
+        for (number, column) in columns.unwrap_or_default().iter().enumerate() {
+            let field = BoundExpr::Field { row: Box::new(row.clone()), number, ty: column.ty };
+            let Some(domain) = column.domain.and_then(|oid| catalog.domain_by_oid(oid)) else {
+                self.rules_of_fields(&field, ty, arms, at)?;
+                continue;
+            };
+            for Arm { when, then } in self.rules_of(domain, &field, ty, at)? {
+                // A row that is NULL itself has no fields.
+                let is_there =
+                    self.distinct_values(row.clone(), BoundExpr::null(Type::Unknown), false, at)?;
+                arms.push(Arm { when: BoundExpr::And(vec![is_there, when]), then });
+            }
+        }
+        Ok(())
+    }
+
+    /// The rules of a domain over a value, each with the error where it is violated, as a value of `ty`.
+    fn rules_of(&mut self, domain: &Domain, value: &BoundExpr, ty: Type, at: At) -> Result<Vec<Arm>> {
+        let catalog = self.context.catalog;
+        let checks = catalog.domain_checks(domain);
+        let mut arms = Vec::with_capacity(checks.len() + 1);
+        if catalog.domain_refuses_null(domain) {
+            let when = BoundExpr::IsNull { operand: Box::new(value.clone()), negated: false };
             arms.push(Arm { when, then: self.violation(domain, None, ty)? });
         }
-        let mut checks: Vec<&Check> = domain.checks.iter().collect();
-        checks.sort_by(|left, right| left.name.cmp(&right.name));
         for check in checks {
-            let operand = Box::new(self.check_of_value(check, ty, at)?);
+            let operand = Box::new(self.check_of_value(check, value, at)?);
             let when = BoundExpr::IsTruth { operand, value: TruthValue::False, negated: false };
             arms.push(Arm { when, then: self.violation(domain, Some(&check.name), ty)? });
         }
-        if arms.is_empty() {
-            return Ok(value);
-        }
-        let otherwise = Box::new(BoundExpr::CaseOperand { ty });
-        Ok(BoundExpr::Case { operand: Some(Box::new(value)), arms, otherwise, ty })
+        Ok(arms)
     }
 
     /// Columns of a function in FROM that were declared with domains: their values are checked where they are read.
@@ -81,12 +125,12 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// A domain's check over the operand of the CASE around.
-    fn check_of_value(&mut self, check: &Check, ty: Type, at: At) -> Result<BoundExpr> {
+    /// A domain's check over the operand of the CASE around, or over a part of it.
+    fn check_of_value(&mut self, check: &Check, value: &BoundExpr, at: At) -> Result<BoundExpr> {
         let expr = crate::parse::parse_expression(&check.condition)?;
         let value = VisibleColumn {
             name: "value".to_string(),
-            expr: BoundExpr::CaseOperand { ty },
+            expr: value.clone(),
             modifier: Modifier::NONE,
             source: None,
         };
@@ -115,4 +159,14 @@ impl Binder<'_> {
             _ => Err(SqlError::internal("a domain's violation is no call")),
         }
     }
+}
+
+/// A value that is checked by these arms of a CASE over it.
+fn with_arms(value: BoundExpr, arms: Vec<Arm>) -> BoundExpr {
+    if arms.is_empty() {
+        return value;
+    }
+    let ty = value.ty();
+    let otherwise = Box::new(BoundExpr::CaseOperand { ty });
+    BoundExpr::Case { operand: Some(Box::new(value)), arms, otherwise, ty }
 }

@@ -187,8 +187,8 @@ impl Binder<'_> {
         match steps.first() {
             None => Ok(given),
             Some(Step::Field(name)) => {
-                let ty = before.ty();
-                let (number, ..) = self.field_of(ty, name, "")?;
+                let row = before.ty();
+                let (number, ..) = self.field_of(row, name, "")?;
                 let columns = self.record_columns(&before).unwrap_or_default();
                 let mut fields = Vec::with_capacity(columns.len());
                 for (at, (_, ty)) in columns.into_iter().enumerate() {
@@ -202,11 +202,14 @@ impl Binder<'_> {
                         _ => BoundExpr::Field { row: Box::new(before.clone()), number: at, ty },
                     };
                     fields.push(match at == number {
-                        true => self.with_step(field, given.clone(), &steps[1..], part)?,
+                        true => {
+                            let value = self.with_step(field, given.clone(), &steps[1..], part)?;
+                            self.checked_field(value, (row, number), part.at)?
+                        }
                         false => field,
                     });
                 }
-                Ok(self.row_of(fields, ty))
+                Ok(self.row_of(fields, row))
             }
             Some(Step::Brackets(_)) => {
                 let brackets = leading_brackets(steps);

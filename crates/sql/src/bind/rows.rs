@@ -262,7 +262,7 @@ impl Binder<'_> {
             source: None,
         };
         let mut checks = Vec::new();
-        for check in &domain.checks {
+        for check in catalog.domain_checks(domain) {
             let expr = crate::parse::parse_expression(&check.condition)?;
             let entry = Entry {
                 name: None,

@@ -1,6 +1,7 @@
 //! The differences between two catalogs, as far as the meaning of statements can depend on them.
 //!
-//! Comments, passwords and additional privileges change no meaning: a statement that was allowed is allowed. A foreign
+//! Comments, passwords and additional privileges change no meaning: a statement that was allowed is allowed. A privilege that is
+//! lost concerns the statements that needed one granted to the same role (or to PUBLIC). A foreign
 //! key is one of the table that it refers to as well, because deletes there follow it; a trigger is one of its table; a
 //! role's memberships concern its members.
 //!
@@ -53,11 +54,55 @@ impl Found<'_> {
         self.changed.concerns_others |= concerns_others;
     }
 
+    /// Notes the roles that have lost privileges on an object.
+    fn note_losers(&mut self, old: &Rights, new: &Rights, kind: RightsKind) {
+        if old != new {
+            self.note_losers_of(Some(&old.items(kind)), Some(&new.items(kind)));
+        }
+    }
+
+    fn note_losers_of(&mut self, old: Option<&[AclItem]>, new: Option<&[AclItem]>) {
+        let of = |grantee: u32| {
+            let items = new.unwrap_or_default().iter().filter(|item| item.grantee == grantee);
+            items.fold(0, |all, item| all | item.privileges)
+        };
+        for item in old.unwrap_or_default() {
+            if item.privileges & !of(item.grantee) != 0 {
+                self.note(Thing::Grantee(item.grantee));
+                self.changed.concerns_others = true;
+            }
+        }
+    }
+
+    /// Notes the roles that have lost privileges on a relation that is the same otherwise.
+    fn note_losers_on_relation(&mut self, old: &Relation, new: &Relation) {
+        match (old, new) {
+            (Relation::Table(old), Relation::Table(new)) => {
+                self.note_losers(&old.rights, &new.rights, RightsKind::Table);
+                for (old, new) in old.columns.iter().zip(&new.columns) {
+                    self.note_losers_of(old.acl.as_deref(), new.acl.as_deref());
+                }
+            }
+            (Relation::View(old), Relation::View(new)) => {
+                self.note_losers(&old.rights, &new.rights, RightsKind::Table);
+                for (column, acl) in &old.column_acls {
+                    let now = new.column_acls.iter().find(|(other, _)| other == column);
+                    self.note_losers_of(Some(acl), now.map(|(_, acl)| acl.as_slice()));
+                }
+            }
+            (Relation::Sequence(old), Relation::Sequence(new)) => {
+                self.note_losers(&old.rights, &new.rights, RightsKind::Sequence);
+            }
+            _ => {}
+        }
+    }
+
     fn relations(&mut self) {
         let (old, new) = (self.old, self.new);
         for (schema, name, relation) in relations_of(old) {
             let now = new.relation_unnoted(schema, name);
-            if now.is_some_and(|now| is_same_relation(relation, now)) {
+            if let Some(now) = now.filter(|now| is_same_relation(relation, now)) {
+                self.note_losers_on_relation(relation, now);
                 continue;
             }
             self.note_object(Thing::Relation(schema, name), relation.oid(), true);
@@ -96,9 +141,14 @@ impl Found<'_> {
         let (old, new) = (self.old, self.new);
         for (schema, name, ty) in types_of(old) {
             let now = new.types.get(schema).and_then(|names| names.get(name));
-            if !now.is_some_and(|now| is_same_type(ty, now)) {
-                self.note_object(Thing::Type(schema, name), ty.oid(), true);
-                now.into_iter().for_each(|now| self.note(Thing::Oid(now.oid())));
+            match now {
+                Some(now) if is_same_type(ty, now) => {
+                    self.note_losers(ty.rights(), now.rights(), RightsKind::Type);
+                }
+                now => {
+                    self.note_object(Thing::Type(schema, name), ty.oid(), true);
+                    now.into_iter().for_each(|now| self.note(Thing::Oid(now.oid())));
+                }
             }
         }
         for (schema, name, ty) in types_of(new) {
@@ -113,9 +163,14 @@ impl Found<'_> {
         let (old, new) = (self.old, self.new);
         for (oid, routine) in &old.routines_by_oid {
             let now = new.routines_by_oid.get(oid);
-            if !now.is_some_and(|now| is_same_routine(routine, now)) {
-                self.note_object(Thing::Routine(&routine.schema, &routine.name), *oid, true);
-                now.into_iter().for_each(|now| self.note(Thing::Routine(&now.schema, &now.name)));
+            match now {
+                Some(now) if is_same_routine(routine, now) => {
+                    self.note_losers(&routine.rights, &now.rights, RightsKind::Function);
+                }
+                now => {
+                    self.note_object(Thing::Routine(&routine.schema, &routine.name), *oid, true);
+                    now.into_iter().for_each(|now| self.note(Thing::Routine(&now.schema, &now.name)));
+                }
             }
         }
         for (oid, routine) in &new.routines_by_oid {
@@ -143,20 +198,20 @@ impl Found<'_> {
     fn schemas(&mut self) {
         let (old, new) = (self.old, self.new);
         for (name, schema) in &old.schemas {
-            let is_same = |now: &Schema| {
-                now.oid == schema.oid && has_all(&schema.rights, &now.rights, RightsKind::Schema)
-            };
-            if !new.schemas.get(name).is_some_and(is_same) {
-                self.note_object(Thing::Schema(name), schema.oid, true);
+            let is_same = |now: &&Schema| now.oid == schema.oid && now.rights.owner == schema.rights.owner;
+            match new.schemas.get(name).filter(is_same) {
+                Some(now) => self.note_losers(&schema.rights, &now.rights, RightsKind::Schema),
+                None => self.note_object(Thing::Schema(name), schema.oid, true),
             }
         }
         for (name, schema) in new.schemas.iter().filter(|(name, _)| !old.schemas.contains_key(*name)) {
             self.note_object(Thing::Schema(name), schema.oid, false);
         }
-        if !has_all(&old.database.rights, &new.database.rights, RightsKind::Database) {
+        if old.database.rights.owner != new.database.rights.owner {
             self.note(Thing::Database);
             self.changed.concerns_others = true;
         }
+        self.note_losers(&old.database.rights, &new.database.rights, RightsKind::Database);
     }
 
     fn roles(&mut self) {
@@ -200,8 +255,7 @@ fn is_same_relation(old: &Relation, new: &Relation) -> bool {
                 comment: None,
                 ..sequence.clone()
             };
-            Arc::ptr_eq(old, new)
-                || plain(old) == plain(new) && has_all(&old.rights, &new.rights, RightsKind::Sequence)
+            Arc::ptr_eq(old, new) || plain(old) == plain(new) && old.rights.owner == new.rights.owner
         }
         // An index is a part of its table.
         (Relation::Index { table, oid }, Relation::Index { table: now, oid: oid_now }) => {
@@ -217,7 +271,6 @@ fn is_same_table(old: &Table, new: &Table) -> bool {
         table.columns.iter().map(plain).collect()
     };
     let names = |table: &Table| (table.key_name.clone(), table.persistence, table.stored_query.clone());
-    let mut column_acls = old.columns.iter().zip(&new.columns).map(|(old, new)| (&old.acl, &new.acl));
     old.oid == new.oid
         && old.engine.definition() == new.engine.definition()
         && names(old) == names(new)
@@ -226,8 +279,7 @@ fn is_same_table(old: &Table, new: &Table) -> bool {
         && old.checks == new.checks
         && old.foreign_keys == new.foreign_keys
         && columns(old) == columns(new)
-        && has_all(&old.rights, &new.rights, RightsKind::Table)
-        && column_acls.all(|(old, new)| has_items(old.as_deref(), new.as_deref()))
+        && old.rights.owner == new.rights.owner
 }
 
 fn is_same_view(old: &View, new: &View) -> bool {
@@ -238,31 +290,24 @@ fn is_same_view(old: &View, new: &View) -> bool {
         column_acls: Vec::new(),
         ..view.clone()
     };
-    let has_columns = old.column_acls.iter().all(|(column, acl)| {
-        let now = new.column_acls.iter().find(|(other, _)| other == column);
-        has_items(Some(acl), now.map(|(_, acl)| acl.as_slice()))
-    });
-    plain(old) == plain(new) && has_columns && has_all(&old.rights, &new.rights, RightsKind::Table)
+    plain(old) == plain(new) && old.rights.owner == new.rights.owner
 }
 
 fn is_same_type(old: &UserType, new: &UserType) -> bool {
     match (old, new) {
         (UserType::Enum(old), UserType::Enum(new)) => {
             let plain = |ty: &EnumType| EnumType { comment: None, rights: Rights::default(), ..ty.clone() };
-            Arc::ptr_eq(old, new)
-                || plain(old) == plain(new) && has_all(&old.rights, &new.rights, RightsKind::Type)
+            Arc::ptr_eq(old, new) || plain(old) == plain(new) && old.rights.owner == new.rights.owner
         }
         (UserType::Domain(old), UserType::Domain(new)) => {
             let plain =
                 |domain: &Domain| Domain { comment: None, rights: Rights::default(), ..domain.clone() };
-            Arc::ptr_eq(old, new)
-                || plain(old) == plain(new) && has_all(&old.rights, &new.rights, RightsKind::Type)
+            Arc::ptr_eq(old, new) || plain(old) == plain(new) && old.rights.owner == new.rights.owner
         }
         (UserType::Composite(old), UserType::Composite(new)) => {
             let plain =
                 |ty: &CompositeType| CompositeType { comment: None, rights: Rights::default(), ..ty.clone() };
-            Arc::ptr_eq(old, new)
-                || plain(old) == plain(new) && has_all(&old.rights, &new.rights, RightsKind::Type)
+            Arc::ptr_eq(old, new) || plain(old) == plain(new) && old.rights.owner == new.rights.owner
         }
         _ => false,
     }
@@ -270,8 +315,7 @@ fn is_same_type(old: &UserType, new: &UserType) -> bool {
 
 fn is_same_routine(old: &Arc<Routine>, new: &Arc<Routine>) -> bool {
     let plain = |routine: &Routine| Routine { comment: None, rights: Rights::default(), ..routine.clone() };
-    Arc::ptr_eq(old, new)
-        || plain(old) == plain(new) && has_all(&old.rights, &new.rights, RightsKind::Function)
+    Arc::ptr_eq(old, new) || plain(old) == plain(new) && old.rights.owner == new.rights.owner
 }
 
 fn is_same_trigger(old: &Arc<Trigger>, new: &Arc<Trigger>) -> bool {
@@ -289,17 +333,4 @@ fn may_all(old: &Role, new: &Role) -> bool {
         && still(old.create_db, new.create_db)
         && still(old.bypass_rls, new.bypass_rls)
         && old.memberships.iter().all(|had| new.memberships.iter().any(|has| has.role == had.role))
-}
-
-/// Returns true if everything that was granted is still granted, by the same owner.
-fn has_all(old: &Rights, new: &Rights, kind: RightsKind) -> bool {
-    old == new || old.owner == new.owner && has_items(Some(&old.items(kind)), Some(&new.items(kind)))
-}
-
-fn has_items(old: Option<&[AclItem]>, new: Option<&[AclItem]>) -> bool {
-    let of = |grantee: u32| {
-        let items = new.unwrap_or_default().iter().filter(|item| item.grantee == grantee);
-        items.fold(0, |all, item| all | item.privileges)
-    };
-    old.unwrap_or_default().iter().all(|item| item.privileges & !of(item.grantee) == 0)
 }

@@ -98,6 +98,12 @@ pub(crate) struct Catalog {
 pub(crate) struct DatabaseEntry {
     /// Its owner, and what was granted on it.
     pub rights: Rights,
+    /// ALTER DATABASE … SET: the settings with which its sessions begin, unless their roles have others.
+    #[serde(default)]
+    pub settings: Vec<(String, String)>,
+    /// ALTER ROLE ALL SET: those with which sessions begin that have no others.
+    #[serde(default)]
+    pub settings_of_all: Vec<(String, String)>,
 }
 
 /// The oid of the database.

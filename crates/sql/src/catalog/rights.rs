@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalog::Catalog;
 use crate::catalog::role::{BOOTSTRAP, READ_ALL_DATA, WRITE_ALL_DATA};
+use crate::catalog::uses::{Thing, note};
 use crate::error::{Result, SqlError, SqlState};
 
 /// The grantee that means every role.
@@ -217,6 +218,7 @@ impl Catalog {
                 && (item.grantee == PUBLIC_ROLE || self.has_privileges_of(role, item.grantee))
             {
                 found |= item.privileges & wanted;
+                note(self.position, Thing::Grantee(item.grantee));
             }
         }
         found

@@ -148,6 +148,9 @@ pub(crate) struct Routine {
     pub stability: Stability,
     /// The body, as it was written.
     pub body: String,
+    /// True if the body is of the standard's form: what it names is settled, and is kept from being dropped.
+    #[serde(default)]
+    pub is_settled: bool,
     /// COMMENT ON FUNCTION.
     pub comment: Option<String>,
     /// Its owner, and what was granted on it.

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalog::rights::{AclItem, Rights, RightsKind, default_acl};
 use crate::catalog::store::Object;
-use crate::catalog::{Catalog, DatabaseEntry, Relation, UserType};
+use crate::catalog::{Catalog, Relation, UserType};
 
 /// An object with rights.
 #[derive(Clone, Debug, PartialEq)]
@@ -130,7 +130,7 @@ impl Catalog {
                 Some(Object::Routine(routine))
             }
             Securable::Database => {
-                self.database = DatabaseEntry { rights };
+                self.database.rights = rights;
                 Some(Object::Database(self.database.clone()))
             }
         }

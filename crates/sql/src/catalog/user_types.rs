@@ -82,8 +82,12 @@ pub(crate) struct Domain {
     pub default: Option<String>,
     /// True if NULL is refused.
     pub not_null: bool,
-    /// Conditions over VALUE.
+    /// Conditions over VALUE: its own, without those of the domain beneath.
     pub checks: Vec<Check>,
+    /// The domain beneath, whose rules hold for this one, too. Domains that were made before this was kept have copies of
+    /// the rules.
+    #[serde(default)]
+    pub base: Option<u32>,
     /// COMMENT ON DOMAIN.
     pub comment: Option<String>,
     /// Its owner, and what was granted on it.
@@ -144,6 +148,30 @@ impl Catalog {
             UserType::Domain(domain) => Some(domain),
             _ => None,
         }
+    }
+
+    /// A domain and the domains beneath it, the innermost first.
+    pub fn domains_of<'c>(&'c self, domain: &'c Domain) -> Vec<&'c Domain> {
+        let beneath = |domain: &&'c Domain| Some(self.domain_by_oid(domain.base?)?.as_ref());
+        let mut found: Vec<&Domain> = std::iter::successors(Some(domain), beneath).collect();
+        found.reverse();
+        found
+    }
+
+    /// Returns true if NULL is refused by a domain, or by one beneath it.
+    pub fn domain_refuses_null(&self, domain: &Domain) -> bool {
+        self.domains_of(domain).iter().any(|domain| domain.not_null)
+    }
+
+    /// The checks of a domain and of those beneath it, in the order in which PostgreSQL tests them: the innermost domain's
+    /// first, each domain's by their names.
+    pub fn domain_checks<'c>(&'c self, domain: &'c Domain) -> Vec<&'c Check> {
+        let sorted = |domain: &'c Domain| {
+            let mut checks: Vec<&Check> = domain.checks.iter().collect();
+            checks.sort_by(|left, right| left.name.cmp(&right.name));
+            checks
+        };
+        self.domains_of(domain).into_iter().flat_map(sorted).collect()
     }
 
     /// The first type of this name along a path of schemas, or in the schema that was given.

@@ -38,6 +38,8 @@ pub(crate) enum Thing<'n> {
     Schema(&'n str),
     Role(&'n str),
     Database,
+    /// A role, or PUBLIC, to which a privilege is granted that a statement needed.
+    Grantee(u32),
 }
 
 impl Thing<'_> {
@@ -62,6 +64,11 @@ pub(crate) fn note(position: u64, thing: Thing<'_>) {
     if IS_NOTING.get() {
         note_number(position, thing.number());
     }
+}
+
+/// Returns true if this thread notes look-ups for a plan or a transaction.
+pub(crate) fn is_noting() -> bool {
+    IS_NOTING.get()
 }
 
 #[cold]

@@ -18,13 +18,11 @@ use crate::ddl::materialized::check_materialized;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::is_storage_parameter;
 use crate::parse::quote_identifier;
-use crate::parse::syntax::{AlterAction, AlterTable, PersistenceName};
+use crate::parse::syntax::{AlterAction, AlterTable, ObjectKind, PersistenceName};
 use crate::session::Connection;
 use crate::types::Value;
 
 pub(crate) use columns::{insert_column, without_column};
-
-const TAG: &str = "ALTER TABLE";
 
 /// A table's name as SQL text.
 pub(crate) fn qualified(table: &Table) -> String {
@@ -33,7 +31,9 @@ pub(crate) fn qualified(table: &Table) -> String {
 
 impl Connection {
     pub(crate) fn alter_table(&mut self, alter: &AlterTable, text: &str) -> Result<&'static str> {
-        let Some(relation) = self.relation_to_alter(&alter.name, alter.if_exists)? else { return Ok(TAG) };
+        let tag = tag_of(alter.kind);
+        let Some(relation) = self.relation_to_alter(&alter.name, alter.if_exists)? else { return Ok(tag) };
+        check_kind(alter, &relation)?;
         self.check_relation_owner(&relation)?;
         if let (
             Relation::View(_) | Relation::Sequence(_) | Relation::Index { .. },
@@ -41,34 +41,37 @@ impl Connection {
         ) = (&relation, &alter.actions[..])
         {
             self.rename_relation(&relation, &to.text)?;
-            return Ok(TAG);
+            return Ok(tag);
         }
         if let [AlterAction::SetSchema(to)] = &alter.actions[..] {
             self.move_relation(&relation, &to.text)?;
-            return Ok(TAG);
+            return Ok(tag);
         }
         if let (Relation::View(view), [AlterAction::RenameColumn { from, to }]) =
             (&relation, &alter.actions[..])
         {
             self.rename_view_column(view, &from.text, &to.text)?;
-            return Ok(TAG);
+            return Ok(tag);
         }
         if let (Relation::View(view), [AlterAction::Parameters { resets, parameters }]) =
             (&relation, &alter.actions[..])
         {
             self.change_view_options(view, *resets, parameters)?;
-            return Ok(TAG);
+            return Ok(tag);
         }
         let Relation::Table(table) = relation else {
-            if alter
-                .actions
-                .iter()
-                .all(|action| matches!(action, AlterAction::Ignored | AlterAction::Parameters { .. }))
-            {
-                return Ok(TAG);
+            for action in &alter.actions {
+                match action {
+                    AlterAction::Ignored => {}
+                    AlterAction::Parameters { parameters, .. } => check_storage_parameters(parameters)?,
+                    _ => {
+                        let message =
+                            format!("this form of {tag} is not supported for a {}", relation.kind());
+                        return Err(SqlError::unsupported(message));
+                    }
+                }
             }
-            let message = format!("ALTER TABLE of a {} is not supported", relation.kind());
-            return Err(SqlError::unsupported(message));
+            return Ok(tag);
         };
         if table.stored_query.is_some() {
             check_materialized(&table.name, &alter.actions)?;
@@ -77,7 +80,7 @@ impl Connection {
         for action in &alter.actions {
             self.alter_action(table.oid, action, text)?;
         }
-        Ok(TAG)
+        Ok(tag)
     }
 
     fn alter_action(&mut self, oid: u32, action: &AlterAction, text: &str) -> Result<()> {
@@ -195,7 +198,39 @@ impl Connection {
     }
 }
 
-fn check_storage_parameters(parameters: &[(String, Option<String>)]) -> Result<()> {
+/// The tag of an ALTER of this kind.
+fn tag_of(kind: ObjectKind) -> &'static str {
+    match kind {
+        ObjectKind::Index => "ALTER INDEX",
+        ObjectKind::View => "ALTER VIEW",
+        ObjectKind::MaterializedView => "ALTER MATERIALIZED VIEW",
+        _ => "ALTER TABLE",
+    }
+}
+
+/// Checks that a relation is of the kind that the statement says.
+///
+/// # Errors
+/// 42809.
+fn check_kind(alter: &AlterTable, relation: &Relation) -> Result<()> {
+    let wanted = match alter.kind {
+        ObjectKind::Index => "an index",
+        ObjectKind::View => "a view",
+        ObjectKind::MaterializedView => "a materialized view",
+        _ => return Ok(()),
+    };
+    // Columns are renamed whatever the statement says.
+    if matches!(alter.actions[..], [AlterAction::RenameColumn { .. }]) {
+        return Ok(());
+    }
+    if wanted.split_once(' ').is_some_and(|(_, kind)| kind == relation.kind()) {
+        return Ok(());
+    }
+    let message = format!("\"{}\" is not {wanted}", alter.name.last());
+    Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message))
+}
+
+pub(super) fn check_storage_parameters(parameters: &[(String, Option<String>)]) -> Result<()> {
     match parameters.iter().find(|(name, _)| !is_storage_parameter(name)) {
         Some((name, _)) => Err(unrecognized(name)),
         None => Ok(()),

@@ -3,7 +3,7 @@
 //! # Invariants
 //! - Statements find a domain's rules by its oid when they are planned, so a change takes effect with the catalog that
 //!   holds it. A rule is added only if the stored values meet it.
-//! - A domain over a domain has copied the rules of the one beneath, which changes alone.
+//! - A domain over a domain names the one beneath: its rules hold, too, and change with it.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use heddledb::TableChange;
 use crate::bind::{Binder, Checks, Clause};
 use crate::catalog::rights::RightsKind;
 use crate::catalog::store::Object;
-use crate::catalog::{Check, Domain, Table, UserType};
+use crate::catalog::{Check, Column, Domain, Table, UserType};
 use crate::ddl::create_table::{free_name, refuse_subquery};
 use crate::ddl::qualified;
 use crate::ddl::renamed_names::{rename_in_texts, renaming_of_type};
@@ -31,9 +31,8 @@ impl Connection {
         self.type_is_free(&schema, create.name.last())?;
         let named = self.with_binder(text, |binder| binder.named_type(&create.ty))?;
         self.check_type_usage(&named)?;
-        // The rules of a domain that the new one is based on hold for the new one, too.
         let base = named.domain.as_deref();
-        let mut checks: Vec<Check> = base.map_or_else(Vec::new, |base| base.checks.clone());
+        let mut checks: Vec<Check> = Vec::new();
         for (name, condition) in &create.checks {
             let check = self.domain_check(create.name.last(), named.ty, &checks, (name, condition), text)?;
             checks.push(check);
@@ -49,8 +48,9 @@ impl Connection {
             ty: named.ty,
             modifier: named.modifier,
             default: default.or_else(|| base.and_then(|base| base.default.clone())),
-            not_null: create.not_null || base.is_some_and(|base| base.not_null),
+            not_null: create.not_null,
             checks,
+            base: base.map(|base| base.oid),
             comment: None,
             rights: self.new_rights(RightsKind::Type, &schema),
         };
@@ -201,11 +201,15 @@ impl Connection {
         Ok(TAG)
     }
 
-    /// The columns of a domain: their tables and names.
+    /// The columns of a domain and of those over it: their tables and names.
     fn columns_of(&self, domain: &Domain) -> Vec<(Arc<Table>, String)> {
         let catalog = self.current_catalog();
+        let is_over = |column: &&Column| {
+            let of = column.domain.and_then(|oid| catalog.domain_by_oid(oid));
+            of.is_some_and(|of| catalog.domains_of(of).iter().any(|it| it.oid == domain.oid))
+        };
         let of_table = |table: &Arc<Table>| -> Vec<(Arc<Table>, String)> {
-            let columns = table.visible().iter().filter(|column| column.domain == Some(domain.oid));
+            let columns = table.visible().iter().filter(is_over);
             columns.map(|column| (table.clone(), column.name.clone())).collect()
         };
         catalog.tables().flat_map(of_table).collect()

@@ -17,7 +17,7 @@ use crate::catalog::{Catalog, Extension, PLPGSQL, Relation, Routine, Table, Trig
 use crate::ddl::alter_table::without_column;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{Drop, ObjectKind, ObjectName};
-use crate::session::Connection;
+use crate::session::{Connection, Notice, Severity};
 
 pub(super) use dependents::may_name;
 pub(crate) use dependents::names_relation;
@@ -57,6 +57,14 @@ pub(super) fn depends(object: &str, by: &str) -> SqlError {
         .with_hint("Use DROP ... CASCADE to drop the dependent objects too.")
 }
 
+/// The error of a DROP without CASCADE: the objects that depend on others, with these.
+fn all_depend(dependents: &[(String, String)]) -> SqlError {
+    let lines: Vec<String> =
+        dependents.iter().map(|(by, object)| format!("{by} depends on {object}")).collect();
+    let object = dependents.first().map_or("", |(_, object)| object.as_str());
+    depends(object, "").with_detail(lines.join("\n"))
+}
+
 impl Connection {
     pub(crate) fn drop_objects(&mut self, drop: &Drop) -> Result<&'static str> {
         let catalog = self.catalog_to_read();
@@ -85,6 +93,7 @@ impl Connection {
         // Another catalog would have every session plan its statements again.
         if !plan.is_empty() {
             complete(&mut plan, &catalog, drop.cascade).map_err(|error| of_extension(error, drop))?;
+            self.note_cascade(&plan)?;
             self.carry_out(plan)?;
         }
         Ok(tag(drop.kind))
@@ -202,7 +211,26 @@ impl Connection {
         let catalog = self.catalog_to_read();
         let mut plan = Plan { routines, ..Plan::default() };
         complete(&mut plan, &catalog, cascade)?;
+        self.note_cascade(&plan)?;
         self.carry_out(plan)
+    }
+
+    /// Says which objects CASCADE drops.
+    fn note_cascade(&mut self, plan: &Plan) -> Result<()> {
+        let mut lines: Vec<String> = Vec::new();
+        for (by, _) in &plan.dependents {
+            let line = format!("drop cascades to {by}");
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
+        let (message, detail) = match &lines[..] {
+            [] => return Ok(()),
+            [line] => (line.clone(), None),
+            lines => (format!("drop cascades to {} other objects", lines.len()), Some(lines.join("\n"))),
+        };
+        let (severity, state) = (Severity::Notice, SqlState::SUCCESSFUL_COMPLETION);
+        self.environment_mut().push_notice(Notice { severity, state, message, detail, hint: None })
     }
 
     /// Drops views with what depends on them, and triggers.
@@ -215,7 +243,7 @@ impl Connection {
         let triggers = triggers.iter().map(|trigger| trigger.oid).collect();
         let mut plan = Plan { triggers, ..Plan::default() };
         for view in views {
-            plan.add_view(&catalog, &view, "column", true)?;
+            plan.add_view(&catalog, &view, "column");
         }
         complete(&mut plan, &catalog, true)?;
         self.carry_out(plan)

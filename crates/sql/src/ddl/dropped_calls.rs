@@ -10,7 +10,6 @@ use crate::bind::definition_path;
 use crate::bind::routines::{TextOf, routines_called};
 use crate::catalog::store::{Object, TEMPORARY};
 use crate::catalog::{Catalog, Domain, Routine, Table, Trigger, UserType, View};
-use crate::ddl::drop::depends;
 use crate::ddl::renamed_names::may_mean_routine;
 use crate::ddl::routine::shown;
 use crate::error::{Result, SqlError, SqlState};
@@ -28,54 +27,58 @@ pub(super) struct Gone<'g> {
 }
 
 impl Gone<'_> {
-    /// Returns true if an expression of a table's names a dropped object, and is dropped with it. `by`: the object to
-    /// which the expression belongs.
+    /// The dropped object that an expression of a table's names. `by`: the object to which the expression belongs.
     ///
     /// # Errors
-    /// 2BP01: it does, and there is no CASCADE, or it may.
-    pub fn is_in_row(&self, text: &str, table: &Arc<Table>, by: impl Fn() -> String) -> Result<bool> {
-        self.is_in(text, &self.path(), || self.called(text, TextOf::Row(table)), by)
+    /// 2BP01: it may call a dropped routine.
+    pub fn in_row(&self, text: &str, table: &Arc<Table>, by: impl Fn() -> String) -> Result<Option<String>> {
+        self.named_in(text, &self.path(), || self.called(text, TextOf::Row(table)), by)
     }
 
-    /// Returns true if a rule of a domain's names a dropped object, and is dropped with it.
+    /// The dropped object that a rule of a domain's names.
     ///
     /// # Errors
     /// 2BP01.
-    pub fn is_in_domain(&self, text: &str, domain: &Domain) -> Result<bool> {
+    pub fn in_domain(&self, text: &str, domain: &Domain) -> Result<Option<String>> {
         let by = || format!("type {}", domain.name);
-        self.is_in(text, &self.path(), || self.called(text, TextOf::Value(domain.ty)), by)
+        self.named_in(text, &self.path(), || self.called(text, TextOf::Value(domain.ty)), by)
     }
 
-    /// Returns true if a default of an argument names a dropped object, and is dropped with it.
+    /// The dropped object that a default of an argument names.
     ///
     /// # Errors
     /// 2BP01.
-    pub fn is_in_arguments(&self, routine: &Routine) -> Result<bool> {
+    pub fn in_arguments(&self, routine: &Routine) -> Result<Option<String>> {
         let mut texts = routine.arguments.iter().filter_map(|argument| argument.default.as_deref());
         let called = |text: &str| self.called(text, TextOf::Value(Type::Unknown));
         let by = || shown(self.catalog, routine);
-        texts.try_fold(false, |found, text| Ok(found || self.is_in(text, &self.path(), || called(text), by)?))
+        texts.try_fold(None, |found: Option<String>, text| match found {
+            Some(found) => Ok(Some(found)),
+            None => self.named_in(text, &self.path(), || called(text), by),
+        })
     }
 
-    /// Returns true if a trigger's condition names a dropped object, and is dropped with it.
+    /// The dropped object that a trigger's condition names.
     ///
     /// # Errors
     /// 2BP01.
-    pub fn is_in_condition(&self, trigger: &Trigger, table: &Table) -> Result<bool> {
-        let Some(text) = trigger.condition.as_deref() else { return Ok(false) };
+    pub fn in_condition(&self, trigger: &Trigger, table: &Table) -> Result<Option<String>> {
+        let Some(text) = trigger.condition.as_deref() else { return Ok(None) };
         let called = || self.called(text, TextOf::Condition(&names_of_rows(table)));
-        self.is_in(text, &self.path(), called, || format!("trigger {} on table {}", trigger.name, table.name))
+        self.named_in(text, &self.path(), called, || {
+            format!("trigger {} on table {}", trigger.name, table.name)
+        })
     }
 
-    /// Returns true if a view's query names a dropped object, and is dropped with it.
+    /// The dropped object that a view's query names.
     ///
     /// # Errors
     /// 2BP01.
-    pub fn is_in_view(&self, view: &View) -> Result<bool> {
+    pub fn in_view(&self, view: &View) -> Result<Option<String>> {
         let path = &view.search_path;
         let called = || routines_called(self.catalog, path, &view.query, TextOf::Query);
         let kind = self.catalog.table_by_oid(view.oid).map_or("view", |table| table.kind());
-        self.is_in(&view.query, path, called, || format!("{kind} {}", view.name))
+        self.named_in(&view.query, path, called, || format!("{kind} {}", view.name))
     }
 
     /// The schemas in which the names of definitions are looked up, with that of temporary routines.
@@ -89,26 +92,26 @@ impl Gone<'_> {
         routines_called(self.catalog, &self.path(), text, of)
     }
 
-    fn is_in(
+    fn named_in(
         &self,
         text: &str,
         path: &[String],
         called: impl FnOnce() -> Result<Vec<Arc<Routine>>>,
         by: impl Fn() -> String,
-    ) -> Result<bool> {
+    ) -> Result<Option<String>> {
         if self.types.is_empty() && self.routines.is_empty() {
-            return Ok(false);
+            return Ok(None);
         }
         let references = references(text);
         let named =
             |wanted| references.iter().filter(move |(kind, ..)| *kind == wanted).map(|(_, name, _)| name);
-        let is_type = named(Reference::Type).any(|name| {
+        let ty = named(Reference::Type).find_map(|name| {
             let is_free = name.schema().is_some() || Type::from_name(name.last()).is_none();
             let found = is_free.then(|| self.catalog.find_type(name.schema(), name.last(), path)).flatten();
-            found.is_some_and(|ty| self.types.contains(&ty.oid()))
+            found.filter(|ty| self.types.contains(&ty.oid()))
         });
-        if is_type {
-            return if self.cascade { Ok(true) } else { Err(depends("type", &by())) };
+        if let Some(ty) = ty {
+            return Ok(Some(format!("type {}", ty.name())));
         }
         let may_call = |routine: &&Arc<Routine>| {
             let is_temporary = routine.schema.starts_with(TEMPORARY);
@@ -119,16 +122,13 @@ impl Gone<'_> {
                 }
             })
         };
-        let Some(candidate) = self.routines.iter().find(may_call) else { return Ok(false) };
+        let Some(candidate) = self.routines.iter().find(may_call) else { return Ok(None) };
         let Ok(called) = called() else {
-            let error = depends(&shown(self.catalog, candidate), &by());
-            return Err(if self.cascade { doubtful(&shown(self.catalog, candidate), &by()) } else { error });
+            let candidate = shown(self.catalog, candidate);
+            return if self.cascade { Err(doubtful(&candidate, &by())) } else { Ok(Some(candidate)) };
         };
         let is_gone = |routine: &&Arc<Routine>| self.routines.iter().any(|gone| gone.oid == routine.oid);
-        match called.iter().find(is_gone) {
-            Some(routine) if !self.cascade => Err(depends(&shown(self.catalog, routine), &by())),
-            found => Ok(found.is_some()),
-        }
+        Ok(called.iter().find(is_gone).map(|routine| shown(self.catalog, routine)))
     }
 }
 
@@ -139,21 +139,29 @@ fn doubtful(object: &str, by: &str) -> SqlError {
         .with_hint("Drop what calls it first, and create it again.")
 }
 
-/// Finds rules of domains that name what is dropped. CASCADE drops them.
+/// The rules of domains that name what is dropped, each with the object that it names. CASCADE drops them.
 ///
 /// # Errors
 /// 2BP01.
-pub(super) fn check_domains(gone: Gone<'_>) -> Result<()> {
+pub(super) fn check_domains(gone: Gone<'_>) -> Result<Vec<(String, String)>> {
+    let mut found = Vec::new();
     for ty in gone.catalog.types() {
         let UserType::Domain(domain) = ty else { continue };
         if gone.types.contains(&domain.oid) {
             continue;
         }
-        for text in domain.checks.iter().map(|check| &check.condition).chain(&domain.default) {
-            gone.is_in_domain(text, domain)?;
+        for check in &domain.checks {
+            if let Some(object) = gone.in_domain(&check.condition, domain)? {
+                found.push((format!("constraint {}", check.name), object));
+            }
+        }
+        if let Some(default) = &domain.default
+            && let Some(object) = gone.in_domain(default, domain)?
+        {
+            found.push((format!("type {}", domain.name), object));
         }
     }
-    Ok(())
+    Ok(found)
 }
 
 /// Removes the checks and the rules of domains that name dropped objects from a catalog, and returns the changed
@@ -178,7 +186,7 @@ pub(super) fn without_calls(
         let by = |name: &str| format!("constraint {name} on table {}", known.name);
         let mut kept = Vec::new();
         for check in table.checks.drain(..) {
-            if !gone.is_in_row(&check.condition, known, || by(&check.name))? {
+            if gone.in_row(&check.condition, known, || by(&check.name))?.is_none() {
                 kept.push(check);
             }
         }
@@ -197,13 +205,13 @@ pub(super) fn without_calls(
         let mut domain = known.as_ref().clone();
         let mut kept = Vec::new();
         for check in domain.checks.drain(..) {
-            if !gone.is_in_domain(&check.condition, known)? {
+            if gone.in_domain(&check.condition, known)?.is_none() {
                 kept.push(check);
             }
         }
         domain.checks = kept;
         if let Some(text) = &known.default
-            && gone.is_in_domain(text, known)?
+            && gone.in_domain(text, known)?.is_some()
         {
             domain.default = None;
         }

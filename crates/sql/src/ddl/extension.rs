@@ -204,6 +204,7 @@ fn member(function: &Function, extension: &Extension) -> Routine {
             Volatility::Volatile => Stability::Volatile,
         },
         body: function.signature.to_string(),
+        is_settled: false,
         comment: None,
         rights: Rights::default(),
         is_definer: false,

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use crate::catalog::store::Object;
 use crate::catalog::{Relation, StoredQuery, Table};
+use crate::ddl::alter_table::check_storage_parameters;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::quote_identifier;
 use crate::parse::syntax::{
@@ -41,6 +42,7 @@ impl Connection {
             query: create.query.clone(),
             with_data: create.with_data,
         };
+        check_storage_parameters(&create.options)?;
         let filled = self.in_schema_transaction(|connection| {
             let examined = connection.examine(create, text)?;
             if examined.reads_temporary {
@@ -59,7 +61,10 @@ impl Connection {
             let search_path = connection.view_path(false);
             let stored = StoredQuery { query: examined.text, search_path, populated: create.with_data };
             let made = connection.plain_table(&create.name)?;
-            connection.redefine(&made, |table| table.stored_query = Some(stored))?;
+            connection.redefine(&made, |table| {
+                table.stored_query = Some(stored);
+                table.options = crate::parse::option_texts(&create.options);
+            })?;
             Ok(count)
         })?;
         match filled {

@@ -12,6 +12,7 @@
 //! objects             sequences, schemas, enums
 //! domain, composite   domains; composite types
 //! routine, trigger    functions and procedures, with routine_body; triggers
+//! settled_bodies      what bodies of the standard's form name
 //! temporary_routines  the objects that may call functions of pg_temp
 //! extension           CREATE and ALTER EXTENSION
 //! drop                DROP, TRUNCATE; dropped_calls: rules that call dropped routines
@@ -58,6 +59,7 @@ mod renamed_names;
 pub(crate) mod routine;
 mod routine_body;
 mod set_schema;
+mod settled_bodies;
 mod temporary_routines;
 mod trigger;
 mod view;

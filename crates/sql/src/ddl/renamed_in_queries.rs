@@ -22,6 +22,8 @@ pub(super) struct QueriesToFollow {
     queries: Vec<(Arc<View>, NameSites, Vec<Type>)>,
     /// The renamed object's description in messages.
     what: String,
+    /// The schema and the name of the relation, if that is what is renamed.
+    relation: Option<(String, String)>,
 }
 
 impl Connection {
@@ -53,7 +55,8 @@ impl Connection {
                 Err(_) => {}
             }
         }
-        Ok(QueriesToFollow { queries, what })
+        let relation = catalog.relation_name(oid).filter(|_| column.is_none()).cloned();
+        Ok(QueriesToFollow { queries, what, relation })
     }
 
     /// Rewrites the queries to use the new name.
@@ -73,7 +76,10 @@ impl Connection {
             }
             self.keep_query(view.oid, renamed.query)?;
         }
-        Ok(())
+        match &follow.relation {
+            Some(relation) => self.follow_in_bodies(relation, to),
+            None => Ok(()),
+        }
     }
 
     /// A relation's name as a stored query has it.

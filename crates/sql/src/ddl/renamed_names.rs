@@ -1,13 +1,14 @@
 //! Names in the catalog's texts follow the types and functions that are renamed, moved, or in a renamed schema.
 //!
 //! # Invariants
-//! - Bodies of routines are not looked at, as in PostgreSQL.
+//! - Bodies of routines that are strings are not looked at, as in PostgreSQL.
 
 use std::sync::Arc;
 
 use crate::bind::definition_path;
 use crate::catalog::store::Object;
 use crate::catalog::{Catalog, Domain, Relation, Routine, Table, Trigger, UserType, View};
+use crate::ddl::settled_bodies::rename_in_body;
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::functions_named;
 use crate::parse::syntax::ObjectName;
@@ -93,7 +94,8 @@ pub(super) fn rename_in_texts(catalog: &mut Catalog, renaming: &Renaming<'_>) ->
     for routine in catalog.routines().cloned().collect::<Vec<_>>() {
         let mut routine: Routine = routine.as_ref().clone();
         let texts = routine.arguments.iter_mut().filter_map(|argument| argument.default.as_mut());
-        if rename_each(texts, &in_definition) {
+        let in_arguments = rename_each(texts, &in_definition);
+        if rename_in_body(&mut routine, &|kind, name| renaming(kind, name, &path)) || in_arguments {
             catalog.put_routine(Arc::new(routine.clone()));
             changed.push(Object::Routine(routine));
         }

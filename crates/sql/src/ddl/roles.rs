@@ -14,7 +14,7 @@ use crate::catalog::Catalog;
 use crate::catalog::role::{Membership, Role, no_role};
 use crate::catalog::store::Object;
 use crate::error::{Result, SqlError, SqlState};
-use crate::parse::syntax::{Name, RoleName, RoleOption, RoleStatement};
+use crate::parse::syntax::{Name, RoleName, RoleOption, RoleStatement, SettingsOf};
 use crate::password::Verifier;
 use crate::session::{Connection, Severity};
 use crate::types::text::from_text;
@@ -33,14 +33,18 @@ impl Connection {
         match statement {
             RoleStatement::Create { name, login, options } => self.create_role(name, *login, options),
             RoleStatement::Alter { name, options } => self.alter_role(name, options),
-            RoleStatement::AlterSetting { name, database, setting, value } => {
+            RoleStatement::AlterSetting { of, database, setting, value } => {
                 if let Some(database) =
                     database.as_ref().filter(|it| !self.environment().is_database(&it.text))
                 {
                     let message = format!("database \"{}\" does not exist", database.text);
                     return Err(SqlError::new(SqlState::INVALID_CATALOG_NAME, message));
                 }
-                self.alter_role_setting(name, setting.as_deref(), value.as_deref())
+                let change = (setting.as_deref(), value.as_deref());
+                match of {
+                    SettingsOf::Role(name) => self.alter_role_setting(name, change),
+                    of => self.alter_common_setting(of, database.is_some(), change),
+                }
             }
             RoleStatement::Rename { name, to } => self.rename_role(name, to),
             RoleStatement::Drop { names, if_exists } => self.drop_roles(names, *if_exists),

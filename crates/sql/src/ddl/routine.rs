@@ -71,6 +71,7 @@ impl Connection {
             is_strict: options.is_strict.unwrap_or(false),
             stability: options.stability.unwrap_or(Stability::Volatile),
             body,
+            is_settled: options.statements.is_some(),
             comment: None,
             rights: Rights::default(),
             is_definer: options.is_definer.unwrap_or(false),
@@ -551,11 +552,12 @@ pub(crate) fn resolve_type(
     if !ty.is_row {
         match (binder.named_type(&name), relation) {
             (Ok(named), _) => {
+                let domain = named.domain.map(|domain| domain.oid);
                 return Ok(match named.ty.row_relation() {
                     Some(relation) => {
-                        ResolvedType { row_of: Some(relation), ..plain(Type::Record, Modifier::NONE, None) }
+                        ResolvedType { row_of: Some(relation), ..plain(Type::Record, Modifier::NONE, domain) }
                     }
-                    None => plain(named.ty, named.modifier, named.domain.map(|domain| domain.oid)),
+                    None => plain(named.ty, named.modifier, domain),
                 });
             }
             (Err(error), Some(Relation::Table(_))) if error.state() == SqlState::UNDEFINED_OBJECT => {}

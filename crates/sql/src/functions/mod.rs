@@ -19,6 +19,7 @@ mod bits;
 mod comparison;
 pub mod definition;
 mod json;
+mod larger_smaller;
 mod mathematics;
 mod moments;
 mod network;

@@ -26,6 +26,7 @@ const FUNCTIONS: &[&[&[Definition]]] = &[
     ],
     &[
         super::arithmetic::FUNCTIONS,
+        super::larger_smaller::FUNCTIONS,
         super::mathematics::FUNCTIONS,
         super::network::FUNCTIONS,
         super::number_format::FUNCTIONS,

@@ -24,6 +24,11 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     set("heddle_call_rows(oid) setof record", |_, _| Err(no_direct_call())).nullable().volatile(),
     // The rows of a transition table: the binder names this entry.
     set("heddle_transition_rows(text) setof record", transition_rows).volatile(),
+    scalar("txid_current() int8", |c, _| c.environment.transaction_number().map(Value::Int8)).stable(),
+    scalar("txid_current_if_assigned() int8", |c, _| {
+        Ok(c.environment.known_transaction_number().map_or(Value::Null, Value::Int8))
+    })
+    .stable(),
     scalar("pg_trigger_depth() int4", |c, _| Ok(Value::Int4(c.environment.trigger_depth()))).stable(),
     scalar("currval(regclass) int8", current_value).volatile(),
     scalar("lastval() int8", last_value).volatile(),

@@ -4,7 +4,7 @@
 
 use crate::error::{Result, SqlState};
 use crate::parse::parser::Parser;
-use crate::parse::syntax::{GrantRole, RoleName, RoleOption, RoleStatement, SetValue, Statement};
+use crate::parse::syntax::{GrantRole, Name, RoleName, RoleOption, RoleStatement, SettingsOf, Statement};
 
 /// An attribute that is on or off.
 type Flag = fn(bool) -> RoleOption;
@@ -36,37 +36,19 @@ impl Parser<'_> {
 
     /// The rest of ALTER ROLE, ALTER USER and ALTER GROUP.
     pub fn alter_role(&mut self) -> Result<Statement> {
+        if self.accept("all") {
+            let database = if self.accept_words(&["in", "database"]) { Some(self.label()?) } else { None };
+            let statement = self.kept_setting(SettingsOf::AllRoles, database)?;
+            return statement.ok_or_else(|| self.unexpected());
+        }
         let name = self.role_name()?;
         if self.accept_words(&["rename", "to"]) {
             let to = self.label()?;
             return Ok(Statement::Role(Box::new(RoleStatement::Rename { name, to })));
         }
         let database = if self.accept_words(&["in", "database"]) { Some(self.label()?) } else { None };
-        if self.is_word(0, "set") {
-            let Statement::Set { name: setting, value, .. } = self.setting("set")? else {
-                return Err(self.unexpected());
-            };
-            let value = match value {
-                SetValue::Default => None,
-                SetValue::Values(values) => Some(values.join(", ")),
-            };
-            let setting = Some(setting);
-            return Ok(Statement::Role(Box::new(RoleStatement::AlterSetting {
-                name,
-                database,
-                setting,
-                value,
-            })));
-        }
-        if self.is_word(0, "reset") {
-            let Statement::Reset(setting) = self.setting("reset")? else { return Err(self.unexpected()) };
-            let value = None;
-            return Ok(Statement::Role(Box::new(RoleStatement::AlterSetting {
-                name,
-                database,
-                setting,
-                value,
-            })));
+        if let Some(statement) = self.kept_setting(SettingsOf::Role(name.clone()), database)? {
+            return Ok(statement);
         }
         if self.is_one_of(&["add", "drop"]) {
             let grants = self.accept("add");
@@ -83,6 +65,27 @@ impl Parser<'_> {
         self.accept("with");
         let options = self.role_options(false)?;
         Ok(Statement::Role(Box::new(RoleStatement::Alter { name, options })))
+    }
+
+    /// SET and RESET of a setting with which sessions begin, if one of them is there.
+    pub(in crate::parse) fn kept_setting(
+        &mut self,
+        of: SettingsOf,
+        database: Option<Name>,
+    ) -> Result<Option<Statement>> {
+        let (setting, value) = if self.is_word(0, "set") {
+            let Statement::Set { name, value, .. } = self.setting("set")? else {
+                return Err(self.unexpected());
+            };
+            let value = value.text(&name);
+            (Some(name), value)
+        } else if self.is_word(0, "reset") {
+            let Statement::Reset(setting) = self.setting("reset")? else { return Err(self.unexpected()) };
+            (setting, None)
+        } else {
+            return Ok(None);
+        };
+        Ok(Some(Statement::Role(Box::new(RoleStatement::AlterSetting { of, database, setting, value }))))
     }
 
     /// The rest of DROP ROLE, DROP USER and DROP GROUP.

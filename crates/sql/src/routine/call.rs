@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::bind::privileges::denied;
 use crate::catalog::rights::{EXECUTE, RightsKind};
-use crate::catalog::uses;
+use crate::catalog::uses::{self, is_noting};
 use crate::catalog::{Language, ResultColumn, Routine, Stability};
 use crate::error::{Result, SqlError, SqlState};
 use crate::extension;
@@ -83,7 +83,8 @@ pub(crate) fn check_callable(environment: &mut SessionEnvironment, routine: &Rou
     environment.note_role();
     let role = environment.role_oid();
     let now = (environment.catalog.version, role);
-    if environment.routines.callable.get(&routine.oid) == Some(&now) {
+    // A transaction notes the privilege that it needs.
+    if environment.routines.callable.get(&routine.oid) == Some(&now) && !is_noting() {
         return Ok(());
     }
     if !environment.catalog.may(role, &routine.rights, RightsKind::Function, EXECUTE) {
@@ -361,6 +362,7 @@ impl Inline {
             is_strict: false,
             stability: Stability::Volatile,
             body: block.body.clone(),
+            is_settled: false,
             comment: None,
             rights: Default::default(),
             is_definer: false,

@@ -17,7 +17,7 @@ use crate::bind::VariableRef;
 use crate::bind::tree::BoundColumn;
 use crate::catalog::uses::{self, Kept};
 use crate::error::{Result, SqlError, SqlState};
-use crate::parse::syntax::Statement;
+use crate::parse::syntax::{SetScope, Statement};
 use crate::plan::Planned;
 use crate::plan::expression::Expr;
 use crate::routine::call::procedure;
@@ -82,20 +82,58 @@ impl Query {
         &self.statement
     }
 
-    /// Runs a statement that is neither a query nor writes rows: SET CONSTRAINTS, or a schema change. Returns true if
-    /// it is one.
+    /// Returns true if it is neither a query nor writes rows, nor changes the schema: SET, RESET, NOTIFY and SET
+    /// CONSTRAINTS.
+    pub(crate) fn is_utility(&self) -> bool {
+        matches!(
+            self.statement,
+            Statement::SetConstraints { .. }
+                | Statement::Set { .. }
+                | Statement::Reset(_)
+                | Statement::Notify { .. }
+        )
+    }
+
+    /// Runs a statement that is neither a query nor writes rows: a setting, a notification, SET CONSTRAINTS, or a schema change.
+    /// Returns true if it is one.
     ///
     /// # Errors
     /// The statement's; 0A000 where it is not allowed.
     pub(crate) fn run_utility(&self, execution: &mut Execution<'_>) -> Result<bool> {
-        let Statement::SetConstraints { names, deferred } = &self.statement else {
+        if !self.is_utility() {
             return self.change_schema(execution);
-        };
-        if !execution.may_write {
-            let message = "SET CONSTRAINTS is not allowed in a non-volatile function";
-            return Err(SqlError::unsupported(message));
         }
-        execution.with_access(|access, environment| environment.set_constraints(access, names, *deferred))?;
+        let refused =
+            |what: &str| SqlError::unsupported(format!("{what} is not allowed in a non-volatile function"));
+        let may_write = execution.may_write;
+        let allowed = |what: &str| if may_write { Ok(()) } else { Err(refused(what)) };
+        match &self.statement {
+            Statement::Set { scope, name, value } => {
+                allowed("SET")?;
+                let is_local = *scope == SetScope::Local;
+                execution.environment.set_in_body(name, value.text(name).as_deref(), is_local)?;
+            }
+            Statement::Reset(Some(name)) => {
+                allowed("RESET")?;
+                execution.environment.set_in_body(name, None, false)?;
+            }
+            Statement::Reset(None) => {
+                allowed("RESET")?;
+                execution.environment.settings.reset_all(true)?;
+            }
+            Statement::Notify { channel, payload } => {
+                allowed("NOTIFY")?;
+                let payload = payload.as_deref().unwrap_or_default();
+                execution.environment.notify(&channel.text, payload)?;
+            }
+            Statement::SetConstraints { names, deferred } => {
+                allowed("SET CONSTRAINTS")?;
+                execution.with_access(|access, environment| {
+                    environment.set_constraints(access, names, *deferred)
+                })?;
+            }
+            _ => return Ok(false),
+        }
         Ok(true)
     }
 

@@ -8,7 +8,6 @@ use crate::bind::{NameConflict, Names, VariableRef};
 use crate::catalog::{Catalog, ResultColumn, Routine};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::parse;
-use crate::parse::syntax::Statement;
 use crate::routine::Returned;
 use crate::routine::footprint::Start;
 use crate::routine::footprint::collect::{Collector, Site};
@@ -85,6 +84,12 @@ impl Frame for Arguments<'_> {
     }
 }
 
+/// An error of a body that is found before its first statement runs: the body was not checked when the routine was
+/// made, or what it names has changed.
+fn at_startup(error: SqlError, routine: &Routine) -> SqlError {
+    error.with_context(format!("SQL function \"{}\" during startup", routine.name))
+}
+
 impl SqlBody {
     /// Parses a body.
     ///
@@ -120,7 +125,7 @@ impl SqlBody {
         let arguments = Arguments { routine, catalog: environment.catalog.clone(), values: &values };
         let mut last = None;
         for query in &self.queries {
-            if matches!(query.statement(), Statement::SetConstraints { .. }) {
+            if query.is_utility() {
                 last = None;
                 continue;
             }
@@ -168,8 +173,10 @@ impl SqlBody {
         }
         for (number, (column, &to)) in last.columns.iter().zip(&shape).enumerate() {
             use crate::types::cast::{CastContext, can_coerce};
-            if !can_coerce(column.ty, to, CastContext::Assignment) {
-                let actual = environment.catalog.type_display(column.ty);
+            // A literal without a type is a text when the statement ends.
+            let from = if column.ty == Type::Unknown { Type::Text } else { column.ty };
+            if !can_coerce(from, to, CastContext::Assignment) {
+                let actual = environment.catalog.type_display(from);
                 let declared = environment.catalog.type_display(to);
                 return Err(wrong(match shape.len() {
                     1 => format!("Actual return type is {actual}."),
@@ -181,6 +188,18 @@ impl SqlBody {
             }
         }
         Ok(())
+    }
+
+    /// Returns true if a statement returns values of the types that the routine declares: nothing is to be converted.
+    fn is_as_declared(&self, routine: &Routine, plan: &QueryPlan) -> bool {
+        match &plan.columns[..] {
+            [column] if self.is_plain(routine) => column.ty == routine.result,
+            columns => {
+                columns.len() == self.columns.len()
+                    && !columns.is_empty()
+                    && columns.iter().zip(&self.columns).all(|(column, declared)| column.ty == declared.ty)
+            }
+        }
     }
 
     /// Returns true if a statement's one column is the row that the routine returns.
@@ -236,16 +255,25 @@ impl SqlBody {
         let arguments = Arguments { routine, catalog, values };
         let mut results = Returned::new();
         let last = self.queries.len().saturating_sub(1);
+        let ends_in_rows = self.queries.last().is_some_and(|query| !query.is_utility());
+        if routine.result != Type::Void && !ends_in_rows {
+            self.check_result(execution.environment, routine, None).map_err(|it| at_startup(it, routine))?;
+        }
         for (number, query) in self.queries.iter().enumerate() {
             let context = |error: SqlError| {
                 error.with_context(format!("SQL function \"{}\" statement {}", routine.name, number + 1))
             };
-            if matches!(query.statement(), Statement::SetConstraints { .. }) {
+            if query.is_utility() {
                 query.run_utility(execution).map_err(context)?;
             } else if number < last || routine.result == Type::Void {
                 query.run(execution, &arguments, &mut |_| Ok(true)).map_err(context)?;
             } else {
-                results = self.last(query, execution, routine, &arguments).map_err(context)?;
+                let plan = query.plan(execution.environment, &arguments).map_err(context)?;
+                if !self.is_as_declared(routine, &plan) {
+                    self.check_result(execution.environment, routine, Some(&plan))
+                        .map_err(|error| at_startup(error, routine))?;
+                }
+                results = self.last((query, &plan), execution, routine, &arguments).map_err(context)?;
             }
         }
         Ok(results)
@@ -253,12 +281,11 @@ impl SqlBody {
 
     fn last(
         &self,
-        query: &Query,
+        (query, plan): (&Query, &QueryPlan),
         execution: &mut Execution<'_>,
         routine: &Routine,
         arguments: &Arguments<'_>,
     ) -> Result<Returned> {
-        let plan = query.plan(execution.environment, arguments)?;
         if self.is_plain(routine) && plan.expression().is_some() {
             let (value, from) = query.evaluate(execution, arguments)?;
             let value = convert(execution.environment, value, from, routine.result, Modifier::NONE)?;
@@ -273,7 +300,7 @@ impl SqlBody {
         if !routine.is_set {
             rows.truncate(1);
         }
-        rows.into_iter().map(|row| self.result(execution, routine, &plan, row)).collect()
+        rows.into_iter().map(|row| self.result(execution, routine, plan, row)).collect()
     }
 
     /// A row of the last statement as the routine's result.
@@ -291,7 +318,9 @@ impl SqlBody {
             return as_domain(execution, self.domain(routine), value);
         }
         if self.returns_whole_row(routine, plan) {
-            let Some(Value::Record(row)) = row.into_iter().next() else { return Ok(Value::Null) };
+            let Some(Value::Record(row)) = row.into_iter().next() else {
+                return as_domain(execution, routine.result_domain, Value::Null);
+            };
             let mut values = Vec::with_capacity(self.columns.len());
             for ((value, field), to) in row.values.iter().zip(&row.fields[..]).zip(&self.columns) {
                 let value = convert(execution.environment, value.clone(), field.kind, to.ty, to.modifier)?;

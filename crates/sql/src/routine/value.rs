@@ -76,8 +76,9 @@ impl Frame for Operand {
 /// 23502, 23514.
 pub(crate) fn as_domain(execution: &mut Execution<'_>, domain: Option<u32>, value: Value) -> Result<Value> {
     let Some(oid) = domain else { return Ok(value) };
-    let Some(domain) = execution.environment.catalog.domain_by_oid(oid).cloned() else { return Ok(value) };
-    if !domain.not_null && domain.checks.is_empty() {
+    let catalog = &execution.environment.catalog;
+    let Some(domain) = catalog.domain_by_oid(oid).cloned() else { return Ok(value) };
+    if !catalog.domain_refuses_null(&domain) && catalog.domain_checks(&domain).is_empty() {
         return Ok(value);
     }
     let text = format!("SELECT $1::{}", qualified_name(&domain.schema, &domain.name));

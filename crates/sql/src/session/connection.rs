@@ -219,6 +219,7 @@ impl Connection {
         environment.interrupt.set_ends_without_client(environment.settings.derived.ends_without_client);
         if self.transaction.is_idle() {
             environment.transaction_start = environment.statement_start;
+            environment.transaction_number = None;
         }
         environment.forget_large_values();
         self.refresh_catalog();
@@ -304,15 +305,17 @@ impl Connection {
         self.environment.settings.set_default(name, value)
     }
 
-    /// Sets a parameter as [`set_parameter`](Self::set_parameter) does, unless the role has a value of its own (ALTER ROLE … SET);
+    /// Sets a parameter as [`set_parameter`](Self::set_parameter) does, unless the role or the database has a value of its own (ALTER ROLE … SET);
     /// also one that clients cannot set.
     ///
     /// # Errors
     /// 42704 for an unknown one, 22023 for a wrong value.
     pub fn set_server_default(&mut self, name: &str, value: &str) -> Result<()> {
         let environment = &mut self.environment;
-        let role = environment.catalog.role(&environment.user);
-        if role.is_some_and(|role| role.settings.iter().any(|(known, _)| known == name)) {
+        let (role, database) = (environment.catalog.role(&environment.user), &environment.catalog.database);
+        let of_role = role.iter().flat_map(|role| &role.settings);
+        let mut kept = of_role.chain(&database.settings).chain(&database.settings_of_all);
+        if kept.any(|(known, _)| known == name) {
             return Ok(());
         }
         environment.settings.set_fixed(name, value)

@@ -4,7 +4,8 @@ mod functions;
 mod printing;
 
 use std::cell::Cell;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use hashbrown::HashMap;
 
@@ -85,6 +86,8 @@ pub(crate) struct SessionEnvironment {
     pub has_brief_tables: bool,
     pub transaction_start: i64,
     pub statement_start: i64,
+    /// The transaction's number, once a function has asked for it.
+    pub transaction_number: Option<i64>,
     pub notices: Arc<Notices>,
     /// The place of the statement's notifications, while it commits.
     pub ticket: Option<Ticket>,
@@ -141,6 +144,14 @@ impl Random {
     }
 }
 
+/// A number for a transaction: they grow, also from one run of the process to the next, as long as fewer than a million a second
+/// are asked for.
+pub(super) fn next_transaction_number() -> i64 {
+    static NEXT: LazyLock<AtomicI64> = LazyLock::new(|| AtomicI64::new(now()));
+    // Relaxed: the numbers need only differ.
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
 impl SessionEnvironment {
     /// The environment of a new session of this user, with the engine's session and its canceler.
     pub fn new(
@@ -153,7 +164,7 @@ impl SessionEnvironment {
         let interrupt = Interrupt::of_session(Some(memory.clone()));
         let catalog = shared.catalog();
         let role = catalog.role(&options.user).cloned();
-        let mut settings = settings_of(role.as_deref(), &options.user)?;
+        let mut settings = settings_of(&catalog.database, role.as_deref(), &options.user)?;
         if shared.database.is_standby() {
             settings.set_fixed("in_hot_standby", "on")?;
         }
@@ -186,6 +197,7 @@ impl SessionEnvironment {
             has_brief_tables: false,
             transaction_start: start,
             statement_start: start,
+            transaction_number: None,
             notices: Notices::new(memory.clone()),
             settings_level: 1,
             interrupt,

@@ -16,7 +16,7 @@ use crate::catalog::role::{BOOTSTRAP, BOOTSTRAP_NAME, Role, SIGNAL_BACKEND};
 use crate::catalog::securables::Securable;
 use crate::catalog::store::TEMPORARY;
 use crate::catalog::uses::{Thing, note};
-use crate::catalog::{ColumnOrigin, Relation, Sequence};
+use crate::catalog::{ColumnOrigin, DatabaseEntry, Relation, Sequence};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::ObjectName;
 use crate::session::connection::Connection;
@@ -98,12 +98,14 @@ pub(super) fn admit(shared: &Shared, user: &str, is_superuser: bool) -> Result<O
 }
 
 /// The settings with which a session of this user begins.
-pub(super) fn settings_of(role: Option<&Role>, user: &str) -> Result<Settings> {
+pub(super) fn settings_of(database: &DatabaseEntry, role: Option<&Role>, user: &str) -> Result<Settings> {
     let mut settings = Settings::new();
     settings.set_fixed("session_authorization", user)?;
     let is_superuser = role.is_none_or(|role| role.superuser);
     settings.set_fixed("is_superuser", if is_superuser { "on" } else { "off" })?;
-    for (name, value) in role.iter().flat_map(|role| &role.settings) {
+    // The later ones take precedence.
+    let kept = database.settings_of_all.iter().chain(&database.settings);
+    for (name, value) in kept.chain(role.iter().flat_map(|role| &role.settings)) {
         // A value that is no longer valid does not keep the role from connecting.
         let _ = settings.set_default(name, value);
     }

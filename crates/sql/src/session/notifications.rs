@@ -117,6 +117,7 @@ impl SessionEnvironment {
         self.acquired.clear();
         self.deferred.clear();
         self.restarted.clear();
+        self.transaction_number = None;
         self.shared.advisory.release_all(self.number, true);
         self.end_notifications(committed);
         self.settings.end_transaction(committed);

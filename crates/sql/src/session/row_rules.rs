@@ -233,6 +233,7 @@ impl Writer {
         environment.forget_large_values();
         environment.statement_start = now();
         environment.transaction_start = environment.statement_start;
+        environment.transaction_number = None;
     }
 
     /// Adds a table to those that it can write; returns false if that fails.

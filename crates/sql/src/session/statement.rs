@@ -146,7 +146,6 @@ impl Connection {
                 self.environment.notify_at_commit(&channel.text, payload.as_deref().unwrap_or_default())?;
                 "NOTIFY"
             }
-            Statement::NoEffect { tag } => tag,
             Statement::Unsupported { what, hint, at: _ } => {
                 let error = SqlError::unsupported(format!("{what} is not supported"));
                 return Err(match hint {

@@ -165,6 +165,19 @@ pub trait Environment {
         self.transaction_start()
     }
 
+    /// `txid_current()`: a number that the transaction has, and no other one.
+    ///
+    /// # Errors
+    /// 55000 without a session.
+    fn transaction_number(&mut self) -> Result<i64> {
+        Err(no_session("txid_current"))
+    }
+
+    /// The transaction's number, if it was asked for before.
+    fn known_transaction_number(&self) -> Option<i64> {
+        None
+    }
+
     /// `random()`: uniformly distributed 64 bits.
     fn random_bits(&mut self) -> u64;
 

@@ -2,8 +2,10 @@
 //! transactions of several connections, cancellation.
 
 mod copy;
+mod dependents;
 mod early_commits;
 mod exported_snapshots;
+mod kept_settings;
 mod temporary_objects;
 
 use heddle_sql::{

@@ -443,7 +443,7 @@ fn plain(
 fn of_table<'t>(catalog: &Catalog, table: &Table, at: usize, column: &'t Column) -> Attribute<'t> {
     // NOT NULL of its domain is the domain's.
     let domain = column.domain.and_then(|oid| catalog.user_type_by_oid(oid));
-    let is_domains = matches!(domain, Some(UserType::Domain(domain)) if domain.not_null);
+    let is_domains = matches!(domain, Some(UserType::Domain(domain)) if catalog.domain_refuses_null(domain));
     let not_null = column.not_null && !is_domains || table.key.contains(&at);
     // A domain carries its modifier itself.
     let modifier = if column.domain.is_some() { Modifier::NONE } else { column.modifier };

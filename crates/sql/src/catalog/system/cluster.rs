@@ -19,11 +19,11 @@ fn valid_until(role: &Role) -> Value {
     role.valid_until.map_or(Value::Null, Value::Timestamptz)
 }
 
-fn configuration(role: &Role) -> Value {
-    if role.settings.is_empty() {
+fn configuration(settings: &[(String, String)]) -> Value {
+    if settings.is_empty() {
         return Value::Null;
     }
-    list(Type::Text, role.settings.iter().map(|(name, value)| format!("{name}={value}")))
+    list(Type::Text, settings.iter().map(|(name, value)| format!("{name}={value}")))
 }
 
 /// `pg_roles`, which shows no password, and `pg_authid`, which only superusers may read.
@@ -51,7 +51,7 @@ fn role_rows(system: &SystemCatalog<'_>, out: &mut Output, password: fn(&Role) -
             rolpassword = password(role),
             rolvaliduntil = valid_until(role),
             rolbypassrls = role.bypass_rls,
-            rolconfig = configuration(role),
+            rolconfig = configuration(&role.settings),
         );
     }
 }
@@ -77,7 +77,7 @@ fn user_rows(system: &SystemCatalog<'_>, out: &mut Output, password: fn(&Role) -
             usebypassrls = role.bypass_rls,
             passwd = password(role),
             valuntil = valid_until(role),
-            useconfig = configuration(role),
+            useconfig = configuration(&role.settings),
         );
     }
 }
@@ -108,8 +108,14 @@ pub(super) fn memberships(system: &SystemCatalog<'_>, out: &mut Output) {
 }
 
 pub(super) fn role_settings(system: &SystemCatalog<'_>, out: &mut Output) {
+    let database = &system.objects().database;
+    for (of, settings) in [(0, &database.settings_of_all), (DATABASE, &database.settings)] {
+        if !settings.is_empty() {
+            row!(out, setdatabase = of, setrole = 0_u32, setconfig = configuration(settings));
+        }
+    }
     for role in system.objects().roles().into_iter().filter(|role| !role.settings.is_empty()) {
-        row!(out, setdatabase = 0_u32, setrole = role.oid, setconfig = configuration(role));
+        row!(out, setdatabase = 0_u32, setrole = role.oid, setconfig = configuration(&role.settings));
     }
 }
 

@@ -37,6 +37,9 @@ pub(super) fn dependencies(system: &SystemCatalog<'_>, out: &mut Output) {
     for (domain, routine) in calls_of_domains(catalog) {
         depend(out, (PG_TYPE, domain), (PG_PROC, routine, 0), 'n');
     }
+    for (domain, ty) in types_beneath(catalog) {
+        depend(out, (PG_TYPE, domain), (PG_TYPE, ty, 0), 'n');
+    }
     for extension in catalog.extensions().filter(|it| it.oid != PLPGSQL) {
         depend(
             out,
@@ -135,6 +138,18 @@ fn depend(
 fn is_identity(catalog: &Catalog, table: u32, column: usize) -> bool {
     let column = catalog.table_by_oid(table).and_then(|table| table.columns.get(column));
     column.is_some_and(|it| matches!(it.origin, ColumnOrigin::Identity { .. }))
+}
+
+/// The domains over types of users, with these.
+fn types_beneath(catalog: &Catalog) -> Vec<(u32, u32)> {
+    let beneath = |ty: &UserType| match ty {
+        UserType::Domain(domain) => {
+            let of_user = domain.ty.user_oid().map(|_| domain.ty.oid());
+            domain.base.or(of_user).map(|beneath| (domain.oid, beneath))
+        }
+        _ => None,
+    };
+    catalog.types().filter_map(beneath).collect()
 }
 
 /// The domains whose rules call routines, with these.

@@ -87,7 +87,7 @@ impl Connection {
             name: name.clone(),
             ty: named.ty,
             modifier: named.modifier,
-            not_null: domain.is_some_and(|domain| domain.not_null),
+            not_null: domain.is_some_and(|domain| self.current_catalog().domain_refuses_null(domain)),
             origin: ColumnOrigin::Nothing,
             domain: domain.map(|domain| domain.oid),
             engine: 0,

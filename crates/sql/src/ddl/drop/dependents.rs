@@ -3,29 +3,36 @@
 //! Sequences depend on the columns that own them, foreign keys on the tables that they refer to, views on the relations that
 //! their queries name, columns on their enums, domains and sequences.
 
-use super::depends;
 use super::plan::Plan;
-use crate::catalog::{Catalog, ColumnOrigin, Index, Relation, View};
+use super::{all_depend, depends};
+use crate::catalog::{Catalog, ColumnOrigin, Index, Relation, Routine, UserType, View};
 use crate::ddl::dropped_calls::check_domains;
 use crate::ddl::routine::shown;
+use crate::ddl::settled_bodies::{is_named, is_only, names_in_body};
 use crate::error::Result;
+use crate::parse::Reference;
+use crate::parse::syntax::ObjectName;
 use crate::types::Type;
 
-/// Adds what depends on the objects to be dropped, or refuses.
+/// Adds what depends on the objects to be dropped.
+///
+/// # Errors
+/// 2BP01: something does, and there is no CASCADE, or cannot be dropped with them.
 pub(super) fn complete(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()> {
     for schema in plan.schemas.clone() {
-        add_schema(plan, catalog, &schema, cascade)?;
+        add_schema(plan, catalog, &schema);
     }
     add_extensions(plan, catalog);
     loop {
         let count = |plan: &Plan| {
             let relations = plan.tables.len() + plan.views.len() + plan.sequences.len();
-            (relations, plan.foreign_keys.len(), plan.routines.len())
+            (relations, plan.foreign_keys.len(), plan.routines.len(), plan.types.len())
         };
         let before = count(plan);
         add_owned(plan, catalog);
-        add_foreign_keys(plan, catalog, cascade)?;
-        add_views(plan, catalog, cascade)?;
+        add_domains(plan, catalog);
+        add_foreign_keys(plan, catalog);
+        add_views(plan, catalog);
         add_routines(plan, catalog, cascade)?;
         if before == count(plan) {
             break;
@@ -33,21 +40,22 @@ pub(super) fn complete(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Res
     }
     check_attributes(plan, catalog, cascade)?;
     add_triggers(plan, catalog, cascade)?;
-    check_domains(plan.gone(catalog, cascade))?;
-    check_columns(plan, catalog, cascade)
+    for (by, object) in check_domains(plan.gone(catalog, cascade))? {
+        plan.note(by, object);
+    }
+    check_columns(plan, catalog, cascade)?;
+    if cascade || plan.dependents.is_empty() { Ok(()) } else { Err(all_depend(&plan.dependents)) }
 }
 
-fn add_schema(plan: &mut Plan, catalog: &Catalog, schema: &str, cascade: bool) -> Result<()> {
+fn add_schema(plan: &mut Plan, catalog: &Catalog, schema: &str) {
     let object = format!("schema {schema}");
     for extension in catalog.extensions().filter(|extension| extension.schema == schema) {
-        if !cascade {
-            return Err(depends(&object, &format!("extension {}", extension.name)));
-        }
+        plan.note(format!("extension {}", extension.name), &object);
         plan.extensions.push(extension.oid);
     }
     for (name, relation) in catalog.relations_in(schema) {
-        if !cascade {
-            return Err(depends(&object, &format!("{} {schema}.{name}", relation.kind())));
+        if !matches!(relation, Relation::Index { .. }) {
+            plan.note(format!("{} {schema}.{name}", relation.kind()), &object);
         }
         match relation {
             Relation::Table(table) => plan.tables.push(table.clone()),
@@ -57,21 +65,16 @@ fn add_schema(plan: &mut Plan, catalog: &Catalog, schema: &str, cascade: bool) -
         }
     }
     for routine in catalog.routines().filter(|routine| routine.schema == schema) {
-        if !cascade {
-            return Err(depends(&object, &shown(catalog, routine)));
-        }
+        plan.note(shown(catalog, routine), &object);
         plan.routines.push(routine.clone());
     }
     for ty in catalog.types() {
         if ty.schema() == schema {
-            if !cascade {
-                return Err(depends(&object, &format!("type {schema}.{}", ty.name())));
-            }
+            plan.note(format!("type {schema}.{}", ty.name()), &object);
             plan.types.push(ty.oid());
         }
     }
     plan.tables.dedup_by_key(|table| table.oid);
-    Ok(())
 }
 
 /// The members of the extensions that go, and the extensions of members that go.
@@ -92,14 +95,47 @@ fn add_extensions(plan: &mut Plan, catalog: &Catalog) {
 }
 
 /// Composite types keep the types of their attributes.
-fn check_attributes(plan: &Plan, catalog: &Catalog, cascade: bool) -> Result<()> {
-    for ty in catalog.composites().filter(|ty| !plan.types.contains(&ty.oid)) {
+fn check_attributes(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()> {
+    for ty in catalog.composites() {
+        if plan.types.contains(&ty.oid) {
+            continue;
+        }
         let Some(attribute) = ty.attributes.iter().find(|it| plan.drops_type(it.ty)) else { continue };
         let by = format!("column {} of composite type {}", attribute.name, ty.name);
-        let error = depends("type", &by);
-        return Err(if cascade { error.with_hint("Drop the attribute first.") } else { error });
+        let object = type_shown(plan, catalog, attribute.ty);
+        if cascade {
+            return Err(depends(&object, &by).with_hint("Drop the attribute first."));
+        }
+        plan.note(by, object);
     }
     Ok(())
+}
+
+/// A dropped type, or the dropped table whose rows it is, in the words of messages.
+fn type_shown(plan: &Plan, catalog: &Catalog, ty: Type) -> String {
+    let relation = ty.element().unwrap_or(ty).row_relation();
+    match plan.tables.iter().find(|table| Some(table.oid) == relation) {
+        Some(table) => format!("table {}", table.name),
+        None => format!("type {}", catalog.type_display(ty)),
+    }
+}
+
+/// Domains over types and domains that are dropped.
+fn add_domains(plan: &mut Plan, catalog: &Catalog) {
+    for ty in catalog.types() {
+        let UserType::Domain(domain) = ty else { continue };
+        let beneath = domain.base.filter(|base| plan.types.contains(base));
+        if plan.types.contains(&domain.oid) || beneath.is_none() && !plan.drops_type(domain.ty) {
+            continue;
+        }
+        let beneath = beneath.and_then(|base| catalog.user_type_by_oid(base));
+        let object = match beneath {
+            Some(beneath) => format!("type {}", beneath.name()),
+            None => type_shown(plan, catalog, domain.ty),
+        };
+        plan.note(format!("type {}", domain.name), object);
+        plan.types.push(domain.oid);
+    }
 }
 
 /// Sequences that are owned by columns of dropped tables.
@@ -112,27 +148,24 @@ fn add_owned(plan: &mut Plan, catalog: &Catalog) {
     }
 }
 
-fn add_foreign_keys(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()> {
+fn add_foreign_keys(plan: &mut Plan, catalog: &Catalog) {
     for table in catalog.tables() {
         if plan.tables.iter().any(|dropped| dropped.oid == table.oid) {
             continue;
         }
         for key in &table.foreign_keys {
             let Some(dropped) = plan.tables.iter().find(|dropped| dropped.oid == key.table) else { continue };
-            if !cascade {
-                let by = format!("constraint {} on table {}", key.name, table.name);
-                return Err(depends(&format!("table {}", dropped.name), &by));
-            }
+            let object = format!("table {}", dropped.name);
+            plan.note(format!("constraint {} on table {}", key.name, table.name), object);
             let entry = (table.oid, key.name.clone());
             if !plan.foreign_keys.contains(&entry) {
                 plan.foreign_keys.push(entry);
             }
         }
     }
-    Ok(())
 }
 
-fn add_views(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()> {
+fn add_views(plan: &mut Plan, catalog: &Catalog) {
     for view in catalog.stored_queries() {
         if plan.drops_view(view.oid) {
             continue;
@@ -145,9 +178,8 @@ fn add_views(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()> {
             (None, Some(other)) => format!("view {}", other.name),
             (None, None) => continue,
         };
-        plan.add_view(catalog, &view, &object, cascade)?;
+        plan.add_view(catalog, &view, &object);
     }
-    Ok(())
 }
 
 /// Routines whose arguments, their defaults and results are of what is dropped, and views that name it.
@@ -162,34 +194,63 @@ fn add_routines(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()>
         let object = match table {
             Some(table) => format!("table {}", table.name),
             None if of_type => {
-                let names_row = |ty: Type| {
-                    let element = ty.element().unwrap_or(ty);
-                    let of = element.row_relation();
-                    plan.tables.iter().find(|table| Some(table.oid) == of)
-                };
                 let mut types = routine.arguments.iter().map(|it| it.ty).chain([routine.result]);
-                match types.find_map(names_row) {
-                    Some(table) => format!("table {}", table.name),
-                    None => "type".to_string(),
+                let ty = types.find(|ty| is_of(*ty)).unwrap_or(routine.result);
+                type_shown(plan, catalog, ty)
+            }
+            None => {
+                let in_arguments = plan.gone(catalog, cascade).in_arguments(routine)?;
+                match in_arguments.or_else(|| named_in_body(plan, catalog, routine)) {
+                    Some(object) => object,
+                    None => continue,
                 }
             }
-            None if plan.gone(catalog, cascade).is_in_arguments(routine)? => {
-                plan.routines.push(routine.clone());
-                continue;
-            }
-            None => continue,
         };
-        if !cascade {
-            return Err(depends(&object, &shown(catalog, routine)));
-        }
+        plan.note(shown(catalog, routine), object);
         plan.routines.push(routine.clone());
     }
     for view in catalog.stored_queries() {
-        if !plan.drops_view(view.oid) && plan.gone(catalog, cascade).is_in_view(&view)? {
-            plan.add_view(catalog, &view, "function", cascade)?;
+        if plan.drops_view(view.oid) {
+            continue;
+        }
+        if let Some(object) = plan.gone(catalog, cascade).in_view(&view)? {
+            plan.add_view(catalog, &view, &object);
         }
     }
     Ok(())
+}
+
+/// The dropped object that a routine's body names, if the body is of the standard's form.
+fn named_in_body(plan: &Plan, catalog: &Catalog, routine: &Routine) -> Option<String> {
+    let dropped = |(kind, name): (Reference, ObjectName)| {
+        let of_table = || {
+            let table = plan.tables.iter().find(|it| is_named(&name, &it.schema, &it.name))?;
+            Some(format!("{} {}", table.kind(), table.name))
+        };
+        match kind {
+            Reference::Relation => of_table()
+                .or_else(|| {
+                    let view = plan.views.iter().find(|it| is_named(&name, &it.schema, &it.name))?;
+                    Some(format!("view {}", view.name))
+                })
+                .or_else(|| {
+                    let names = plan.sequences.iter().filter_map(|oid| catalog.relation_name(*oid));
+                    let (_, sequence) = { names }.find(|(schema, own)| is_named(&name, schema, own))?;
+                    Some(format!("sequence {sequence}"))
+                }),
+            Reference::Type => of_table().or_else(|| {
+                let types = plan.types.iter().filter_map(|oid| catalog.user_type_by_oid(*oid));
+                let ty = { types }.find(|ty| is_named(&name, ty.schema(), ty.name()))?;
+                Some(format!("type {}", ty.name()))
+            }),
+            Reference::Function => {
+                let gone = plan.routines.iter().find(|gone| is_only(catalog, &name, gone))?;
+                Some(shown(catalog, gone))
+            }
+            _ => None,
+        }
+    };
+    names_in_body(routine).into_iter().find_map(dropped)
 }
 
 /// Triggers of tables and of functions that are dropped.
@@ -203,13 +264,14 @@ fn add_triggers(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()>
             continue;
         }
         let Some(table) = catalog.table_by_oid(trigger.table) else { continue };
-        if plan.gone(catalog, cascade).is_in_condition(trigger, table)? {
-            plan.triggers.push(trigger.oid);
-        } else if let Some(routine) = plan.routines.iter().find(|it| it.oid == trigger.function) {
-            if !cascade {
-                let by = format!("trigger {} on table {}", trigger.name, table.name);
-                return Err(depends(&shown(catalog, routine), &by));
-            }
+        let called = plan.routines.iter().find(|it| it.oid == trigger.function);
+        let called = called.map(|routine| shown(catalog, routine));
+        let object = match plan.gone(catalog, cascade).in_condition(trigger, table)? {
+            Some(object) => Some(object),
+            None => called,
+        };
+        if let Some(object) = object {
+            plan.note(format!("trigger {} on table {}", trigger.name, table.name), object);
             plan.triggers.push(trigger.oid);
         }
     }
@@ -244,15 +306,20 @@ fn check_columns(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()
         }
         for check in &table.checks {
             let by = || format!("constraint {} on table {}", check.name, table.name);
-            plan.gone(catalog, cascade).is_in_row(&check.condition, table, by)?;
+            if let Some(object) = plan.gone(catalog, cascade).in_row(&check.condition, table, by)? {
+                plan.note(by(), object);
+            }
         }
         for (position, column) in table.columns.iter().enumerate() {
             let by = || format!("column {} of table {}", column.name, table.name);
             let is_of_domain = column.domain.is_some_and(|domain| plan.types.contains(&domain));
             if column.indexed().is_none() && (is_of_domain || plan.drops_type(column.ty)) {
-                if !cascade {
-                    return Err(depends("type", &by()));
-                }
+                let domain = column.domain.filter(|_| is_of_domain);
+                let object = match domain.and_then(|oid| catalog.user_type_by_oid(oid)) {
+                    Some(domain) => format!("type {}", domain.name()),
+                    None => type_shown(plan, catalog, column.ty),
+                };
+                plan.note(by(), object);
                 plan.columns.push((table.oid, column.name.clone()));
                 continue;
             }
@@ -263,7 +330,8 @@ fn check_columns(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()
                 Some(index) => format!("index {}", index.name),
                 None => format!("default value for {}", by()),
             };
-            if plan.gone(catalog, cascade).is_in_row(text, table, by_text)? {
+            if let Some(object) = plan.gone(catalog, cascade).in_row(text, table, by_text)? {
+                plan.note(by_text(), object);
                 match (&column.origin, index) {
                     (_, Some(index)) => plan.indexes.push((table.oid, index.oid)),
                     (ColumnOrigin::Default(_), None) => {
@@ -281,11 +349,14 @@ fn check_columns(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()
                 _ => None,
             };
             if sequence.is_some_and(|sequence| plan.sequences.contains(&sequence)) {
-                if cascade && matches!(column.origin, ColumnOrigin::Default(_)) {
-                    plan.defaults.push((table.oid, column.name.clone()));
-                    continue;
+                let dropped = sequence.and_then(|oid| catalog.relation_name(oid));
+                let object = format!("sequence {}", dropped.map_or("", |(_, name)| name.as_str()));
+                let default = format!("default value for {}", by());
+                if cascade && !matches!(column.origin, ColumnOrigin::Default(_)) {
+                    return Err(depends(&object, &default));
                 }
-                return Err(depends("sequence", &format!("default value for {}", by())));
+                plan.note(default, object);
+                plan.defaults.push((table.oid, column.name.clone()));
             }
         }
     }

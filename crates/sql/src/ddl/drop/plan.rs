@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use super::depends;
 use crate::catalog::{Catalog, Routine, Table, View};
 use crate::ddl::dropped_calls::Gone;
-use crate::error::Result;
 use crate::types::Type;
 
 /// The plan of a DROP.
@@ -27,12 +25,22 @@ pub(super) struct Plan {
     pub(super) defaults: Vec<(u32, String)>,
     /// Indexes whose expressions call dropped routines: their tables and oids.
     pub(super) indexes: Vec<(u32, u32)>,
+    /// The objects that CASCADE drops, each with the object on which it depends, in the words of messages.
+    pub(super) dependents: Vec<(String, String)>,
 }
 
 impl Plan {
     pub(super) fn is_empty(&self) -> bool {
         let relations = self.tables.len() + self.views.len() + self.sequences.len();
         relations + self.types.len() + self.schemas.len() + self.routines.len() + self.extensions.len() == 0
+    }
+
+    /// Notes that an object depends on a dropped one.
+    pub(super) fn note(&mut self, by: impl Into<String>, object: impl Into<String>) {
+        let entry = (by.into(), object.into());
+        if !self.dependents.contains(&entry) {
+            self.dependents.push(entry);
+        }
     }
 
     pub(super) fn gone<'g>(&'g self, catalog: &'g Catalog, cascade: bool) -> Gone<'g> {
@@ -53,22 +61,13 @@ impl Plan {
     }
 
     /// Adds a view, or the materialized view that it represents, which depends on `object`.
-    pub(super) fn add_view(
-        &mut self,
-        catalog: &Catalog,
-        view: &Arc<View>,
-        object: &str,
-        cascade: bool,
-    ) -> Result<()> {
+    pub(super) fn add_view(&mut self, catalog: &Catalog, view: &Arc<View>, object: &str) {
         let materialized = catalog.table_by_oid(view.oid);
-        if !cascade {
-            let kind = materialized.map_or("view", |table| table.kind());
-            return Err(depends(object, &format!("{kind} {}", view.name)));
-        }
+        let kind = materialized.map_or("view", |table| table.kind());
+        self.note(format!("{kind} {}", view.name), object);
         match materialized {
             Some(table) => self.tables.push(table.clone()),
             None => self.views.push(view.clone()),
         }
-        Ok(())
     }
 }

@@ -2,8 +2,9 @@
 
 use super::{denied, has_passwords};
 use crate::catalog::role::Role;
+use crate::catalog::store::Object;
 use crate::error::{Result, SqlError, SqlState};
-use crate::parse::syntax::{Name, RoleName, RoleOption};
+use crate::parse::syntax::{Name, RoleName, RoleOption, SettingsOf};
 use crate::session::{Connection, check_changeable, is_known, unrecognized_setting};
 
 impl Connection {
@@ -61,11 +62,11 @@ impl Connection {
         Ok(())
     }
 
+    /// ALTER ROLE … SET and RESET of one role.
     pub(super) fn alter_role_setting(
         &mut self,
         name: &RoleName,
-        setting: Option<&str>,
-        value: Option<&str>,
+        change: (Option<&str>, Option<&str>),
     ) -> Result<&'static str> {
         Self::check_not_reserved(name)?;
         let mut catalog = self.catalog_to_change();
@@ -75,24 +76,57 @@ impl Connection {
         if oid != self.role() && !self.may_create_roles() {
             return Err(denied("permission denied"));
         }
-        match (setting, value) {
-            (None, _) => {
-                let is_superuser = self.is_superuser();
-                role.settings.retain(|(known, _)| check_kept(known, is_superuser).is_err());
-            }
-            (Some(setting), None) => {
-                check_kept(setting, self.is_superuser())?;
-                role.settings.retain(|(known, _)| known != setting);
-            }
-            (Some(setting), Some(value)) => {
-                self.check_kept_setting(setting, value)?;
-                role.settings.retain(|(known, _)| known != setting);
-                role.settings.push((setting.to_string(), value.to_string()));
-            }
-        }
+        self.change_settings(&mut role.settings, change)?;
         catalog.put_role(role);
         self.publish_roles(&[oid], catalog)?;
         Ok("ALTER ROLE")
+    }
+
+    /// ALTER ROLE ALL and ALTER DATABASE: SET and RESET.
+    pub(super) fn alter_common_setting(
+        &mut self,
+        of: &SettingsOf,
+        of_database: bool,
+        change: (Option<&str>, Option<&str>),
+    ) -> Result<&'static str> {
+        let mut catalog = self.catalog_to_change();
+        let mut database = catalog.database.clone();
+        if *of == SettingsOf::Database {
+            let name = self.environment().database.clone();
+            self.check_owner(&database.rights, "database", &name)?;
+        } else if !self.is_superuser() {
+            return Err(denied("must be superuser to alter settings globally"));
+        }
+        let settings = if of_database { &mut database.settings } else { &mut database.settings_of_all };
+        self.change_settings(settings, change)?;
+        catalog.database = database.clone();
+        self.publish(&[Object::Database(database)], catalog)?;
+        Ok(if *of == SettingsOf::Database { "ALTER DATABASE" } else { "ALTER ROLE" })
+    }
+
+    /// Changes the settings with which sessions begin: a setting and its value. Without a value it is removed, without a
+    /// setting all are.
+    fn change_settings(
+        &self,
+        settings: &mut Vec<(String, String)>,
+        (setting, value): (Option<&str>, Option<&str>),
+    ) -> Result<()> {
+        match (setting, value) {
+            (None, _) => {
+                let is_superuser = self.is_superuser();
+                settings.retain(|(known, _)| check_kept(known, is_superuser).is_err());
+            }
+            (Some(setting), None) => {
+                check_kept(setting, self.is_superuser())?;
+                settings.retain(|(known, _)| known != setting);
+            }
+            (Some(setting), Some(value)) => {
+                self.check_kept_setting(setting, value)?;
+                settings.retain(|(known, _)| known != setting);
+                settings.push((setting.to_string(), value.to_string()));
+            }
+        }
+        Ok(())
     }
 
     /// Checks a setting that is kept for sessions, or for calls.

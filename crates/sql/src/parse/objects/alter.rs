@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::parse::parser::Parser;
 use crate::parse::syntax::{
     AlterAction, AlterTable, AlterType, AttributeChange, AttributeDefinition, ObjectKind, ObjectName,
-    Statement, TargetKind,
+    SettingsOf, Statement, TargetKind,
 };
 
 impl Parser<'_> {
@@ -41,11 +41,16 @@ impl Parser<'_> {
         }
     }
 
-    /// ALTER DATABASE: OWNER TO.
+    /// ALTER DATABASE: OWNER TO, SET and RESET of settings.
     fn alter_database(&mut self, at: u32) -> Result<Statement> {
         self.advance();
         let name = self.object_name()?;
         if let Some(statement) = self.owner_to(TargetKind::Database, &name, false, "ALTER DATABASE")? {
+            return Ok(statement);
+        }
+        if let ([database], false) = (&name.parts[..], self.is_words(&["set", "tablespace"]))
+            && let Some(statement) = self.kept_setting(SettingsOf::Database, Some(database.clone()))?
+        {
             return Ok(statement);
         }
         self.skip_statement();
@@ -133,7 +138,7 @@ impl Parser<'_> {
         })
     }
 
-    /// ALTER INDEX, VIEW, SCHEMA: RENAME TO, OWNER TO and SET SCHEMA; storage parameters without effect.
+    /// ALTER INDEX, VIEW, MATERIALIZED VIEW, SCHEMA: RENAME TO, OWNER TO, SET SCHEMA; actions of ALTER TABLE.
     fn alter_other(&mut self) -> Result<Statement> {
         let (kind, target, tag) = match () {
             () if self.accept("index") => (ObjectKind::Index, TargetKind::Index, "ALTER INDEX"),
@@ -163,17 +168,20 @@ impl Parser<'_> {
             let from = self.name()?;
             self.expect("to")?;
             let actions = vec![AlterAction::RenameColumn { from, to: self.name()? }];
-            return Ok(Statement::AlterTable(Box::new(AlterTable { name, if_exists, actions })));
+            return Ok(Statement::AlterTable(Box::new(AlterTable { kind, name, if_exists, actions })));
         }
-        if (self.is_word(0, "set") || self.is_word(0, "reset")) && self.is_mark(1, "(") {
+        if matches!(kind, ObjectKind::Index | ObjectKind::MaterializedView) {
+            let actions = self.other_actions(kind)?;
+            return Ok(Statement::AlterTable(Box::new(AlterTable { kind, name, if_exists, actions })));
+        }
+        if kind == ObjectKind::View
+            && (self.is_word(0, "set") || self.is_word(0, "reset"))
+            && self.is_mark(1, "(")
+        {
             let resets = self.is_word(0, "reset");
             self.advance();
-            if kind != ObjectKind::View {
-                self.storage_parameters()?;
-                return Ok(Statement::NoEffect { tag });
-            }
             let actions = vec![AlterAction::Parameters { resets, parameters: self.parameters()? }];
-            return Ok(Statement::AlterTable(Box::new(AlterTable { name, if_exists, actions })));
+            return Ok(Statement::AlterTable(Box::new(AlterTable { kind, name, if_exists, actions })));
         }
         Err(self.refused(&format!("{tag} of this kind is not supported")))
     }

@@ -22,10 +22,7 @@ impl Parser<'_> {
         let mut options = Vec::new();
         if self.is_word(0, "with") && self.is_mark(1, "(") {
             self.advance();
-            match materialized {
-                true => drop(self.storage_parameters()?),
-                false => options = self.parameters()?,
-            }
+            options = self.parameters()?;
         }
         if materialized && self.accept("tablespace") {
             self.name()?;

@@ -167,6 +167,8 @@ pub(crate) enum TableConstraintKind {
 /// ALTER TABLE.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct AlterTable {
+    /// The kind of relation that the statement says; ALTER TABLE is for others, too.
+    pub kind: ObjectKind,
     pub name: ObjectName,
     pub if_exists: bool,
     pub actions: Vec<AlterAction>,
@@ -306,7 +308,7 @@ pub(crate) struct CreateView {
     pub materialized: bool,
     pub if_not_exists: bool,
     pub columns: Vec<Name>,
-    /// WITH, of a view: names and values.
+    /// WITH: names and values.
     pub options: Vec<(String, Option<String>)>,
     /// True if the query of a materialized view is run.
     pub with_data: bool,

@@ -27,9 +27,9 @@ pub(crate) enum RoleStatement {
         name: RoleName,
         options: Vec<RoleOption>,
     },
-    /// ALTER ROLE … SET and RESET; without a value the default. No setting: RESET ALL.
+    /// ALTER ROLE … SET and RESET, ALTER DATABASE … SET and RESET; without a value the default. No setting: RESET ALL.
     AlterSetting {
-        name: RoleName,
+        of: SettingsOf,
         /// IN DATABASE.
         database: Option<Name>,
         setting: Option<String>,
@@ -48,6 +48,16 @@ pub(crate) enum RoleStatement {
         name: RoleName,
         text: Option<String>,
     },
+}
+
+/// The sessions that begin with a setting.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum SettingsOf {
+    Role(RoleName),
+    /// ALTER ROLE ALL.
+    AllRoles,
+    /// ALTER DATABASE.
+    Database,
 }
 
 /// GRANT and REVOKE of roles.

@@ -162,10 +162,6 @@ pub(crate) enum Statement {
     Role(Box<RoleStatement>),
     /// GRANT, REVOKE, ALTER DEFAULT PRIVILEGES, ALTER … OWNER TO.
     Privilege(Box<PrivilegeStatement>),
-    /// Accepted, because there is nothing that it could change.
-    NoEffect {
-        tag: &'static str,
-    },
     /// A statement that is refused with 0A000.
     Unsupported {
         what: String,

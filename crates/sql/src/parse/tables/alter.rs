@@ -3,8 +3,8 @@
 use crate::error::Result;
 use crate::parse::parser::Parser;
 use crate::parse::syntax::{
-    AlterAction, AlterTable, ColumnConstraintKind, ColumnSetting, Name, PersistenceName, Statement,
-    TargetKind,
+    AlterAction, AlterTable, ColumnConstraintKind, ColumnSetting, Name, ObjectKind, PersistenceName,
+    Statement, TargetKind,
 };
 use crate::parse::tables::option_texts;
 
@@ -19,7 +19,22 @@ impl Parser<'_> {
             return Ok(statement);
         }
         let actions = self.list(Self::alter_action)?;
-        Ok(Statement::AlterTable(Box::new(AlterTable { name, if_exists, actions })))
+        let kind = ObjectKind::Table;
+        Ok(Statement::AlterTable(Box::new(AlterTable { kind, name, if_exists, actions })))
+    }
+
+    /// The actions of ALTER INDEX and ALTER MATERIALIZED VIEW.
+    pub(in crate::parse) fn other_actions(&mut self, kind: ObjectKind) -> Result<Vec<AlterAction>> {
+        self.list(|parser| {
+            if kind != ObjectKind::Index || !parser.accept("alter") {
+                return parser.alter_action();
+            }
+            parser.accept("column");
+            parser.signed_integer()?;
+            parser.expect_words(&["set", "statistics"])?;
+            parser.signed_integer()?;
+            Ok(AlterAction::Ignored)
+        })
     }
 
     fn alter_action(&mut self) -> Result<AlterAction> {

@@ -80,7 +80,8 @@ impl Interpreter<'_, '_> {
                 return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message));
             }
         };
-        self.values[slot] = match (row_type, row) {
+        let is_null = row.is_none();
+        let value = match (row_type, row) {
             (None, Some(row)) => Value::Record(row),
             (None, None) => Value::Null,
             (Some(row_type), Some(row)) if Arc::ptr_eq(&row_type.fields, &row.fields) => Value::Record(row),
@@ -96,6 +97,11 @@ impl Interpreter<'_, '_> {
                 record(&row_type.fields, values)
             }
         };
+        if let Some(domain) = row_type.and_then(|row_type| row_type.domain) {
+            let checked = if is_null { Value::Null } else { value.clone() };
+            as_domain(self.execution, Some(domain), checked)?;
+        }
+        self.values[slot] = value;
         Ok(())
     }
 
@@ -146,7 +152,11 @@ impl Interpreter<'_, '_> {
         let value = as_domain(self.execution, domain, value)?;
         let mut values = row.values.to_vec();
         values[at] = value;
-        self.values[slot] = composed(&row.fields, values)?;
+        let changed = composed(&row.fields, values)?;
+        if let VariableKind::Row(Some(row_type)) = &variable.kind {
+            as_domain(self.execution, row_type.domain, changed.clone())?;
+        }
+        self.values[slot] = changed;
         Ok(())
     }
 

@@ -94,7 +94,8 @@ impl<'t> Compiler<'t, '_> {
     fn arguments(&mut self) -> (Vec<usize>, Vec<usize>) {
         let (mut slots, mut inputs) = (Vec::new(), Vec::new());
         for argument in &self.routine.arguments {
-            let slot = match self.row_of(argument.row_of.or(argument.ty.row_relation())) {
+            let table = argument.row_of.or(argument.ty.row_relation());
+            let slot = match self.row_of_domain(table, argument.domain) {
                 Some(row) => self.plain_variable(&argument.name, row),
                 None if argument.domain.is_none() => self.value_variable(&argument.name, argument.ty),
                 None => {

@@ -293,9 +293,12 @@ impl<'a, 'b> Interpreter<'a, 'b> {
             return self.assign_variable(slot, value, ty);
         }
         self.clear(slot);
-        if let VariableKind::Value { domain: domain @ Some(_), .. } = &self.program.variables[slot].kind {
-            as_domain(self.execution, *domain, Value::Null)?;
-        }
+        let domain = match &self.program.variables[slot].kind {
+            VariableKind::Value { domain, .. } => *domain,
+            VariableKind::Row(Some(row_type)) => row_type.domain,
+            _ => None,
+        };
+        as_domain(self.execution, domain, Value::Null)?;
         Ok(())
     }
 

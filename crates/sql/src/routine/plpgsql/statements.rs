@@ -7,8 +7,8 @@ mod cursors;
 mod messages;
 
 use crate::error::{Result, SqlError, SqlState};
-use crate::parse::syntax::{ExprKind, SetScope, SetValue, Statement as Sql};
-use crate::parse::{TokenKind, parse, quote_identifier};
+use crate::parse::TokenKind;
+use crate::parse::syntax::{ExprKind, Statement as Sql};
 use crate::routine::plpgsql::compile::{Compiler, End};
 use crate::routine::plpgsql::tree::{Fragment, Into, Kind, Source, Statement, Target};
 use crate::types::Type;
@@ -73,27 +73,8 @@ impl Compiler<'_, '_> {
                 self.end_transaction(if word == "commit" { "COMMIT" } else { "ROLLBACK" })
             }
             "call" => self.call(),
-            "set" if !self.parser.is_word(1, "constraints") => self.set(),
             _ => self.sql(),
         }
-    }
-
-    /// SET of a setting, as the call of the function that does the same.
-    fn set(&mut self) -> Result<Kind> {
-        let text = self.text_until(SEMICOLON)?;
-        let statement = parse(text)?.pop().map(|parsed| parsed.statement);
-        let Some(Sql::Set { scope, name, value: SetValue::Values(values) }) = statement else {
-            return Err(SqlError::unsupported("this form of SET is not supported in functions")
-                .with_hint("Write SET [LOCAL] name = value, or call set_config()."));
-        };
-        let values = match name.as_str() {
-            "search_path" => values.iter().map(|value| quote_identifier(value)).collect(),
-            _ => values,
-        };
-        let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
-        let (name, value) = (quoted(&name), quoted(&values.join(", ")));
-        let call = format!("SELECT set_config({name}, {value}, {})", scope == SetScope::Local);
-        self.fragment(&call, &call).map(Kind::Perform)
     }
 
     /// Returns true if an assignment to a variable begins here: the name of one, and behind it an assignment operator.

@@ -36,6 +36,8 @@ pub(crate) struct RowType {
     pub fields: Arc<[RecordField]>,
     /// The row of NULLs.
     pub empty: Value,
+    /// The domain over the row type whose value it is.
+    pub domain: Option<u32>,
     /// Fields of which it is known that rows of them are rows of this type as they are.
     held: OnceLock<Arc<[RecordField]>>,
 }
@@ -45,7 +47,7 @@ impl RowType {
         let field = |it: &ResultColumn| RecordField { name: it.name.as_str().into(), kind: it.ty };
         let fields: Arc<[RecordField]> = columns.iter().map(field).collect();
         let empty = record(&fields, vec![Value::Null; columns.len()]);
-        RowType { fields, empty, columns, held: OnceLock::new() }
+        RowType { fields, empty, columns, domain: None, held: OnceLock::new() }
     }
 
     /// Returns true if the values of a row of these fields are values of the columns as they are.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{SessionEnvironment, now, object_name};
+use super::{SessionEnvironment, next_transaction_number, now, object_name};
 use crate::catalog::Sequence;
 use crate::catalog::rights::{SELECT, UPDATE, USAGE};
 use crate::catalog::store::TEMPORARY;
@@ -22,6 +22,29 @@ use crate::types::{DeferrableKey, Environment, KeySide, Modifier, Type, Value};
 
 /// The approximate memory of a setting beside its texts.
 const SETTING_BYTES: usize = 128;
+
+impl SessionEnvironment {
+    /// The oid of the type of this name; of a domain its own.
+    fn type_oid(&self, name: &str) -> Option<u32> {
+        let found = self.type_by_name(name)?;
+        let parsed = crate::parse::parse_type(name).ok()?;
+        if parsed.dimensions == 0 && Type::from_name(parsed.name.last()).is_none() {
+            let named = self.catalog.find_type(parsed.name.schema(), parsed.name.last(), &self.path());
+            return named.map(|ty| ty.oid()).or(Some(found.oid()));
+        }
+        Some(found.oid())
+    }
+
+    /// SET and RESET in the body of a routine: until the transaction ends if it is local, and beyond it if it commits.
+    ///
+    /// # Errors
+    /// Those of SET.
+    pub fn set_in_body(&mut self, name: &str, value: Option<&str>, is_local: bool) -> Result<()> {
+        self.refuse_in_rules("SET")?;
+        self.gathered.charge(SETTING_BYTES + name.len() + value.map_or(0, str::len))?;
+        self.set_setting(name, value, is_local, true)
+    }
+}
 
 impl Environment for SessionEnvironment {
     fn system_catalog(&self) -> Option<SystemCatalog<'_>> {
@@ -42,6 +65,14 @@ impl Environment for SessionEnvironment {
 
     fn clock(&self) -> i64 {
         now()
+    }
+
+    fn transaction_number(&mut self) -> Result<i64> {
+        Ok(*self.transaction_number.get_or_insert_with(next_transaction_number))
+    }
+
+    fn known_transaction_number(&self) -> Option<i64> {
+        self.transaction_number
     }
 
     fn random_bits(&mut self) -> u64 {
@@ -118,7 +149,7 @@ impl Environment for SessionEnvironment {
                 let parts = crate::parse::parse_name(name)?;
                 Ok(self.catalog.find_oid(parts.schema(), parts.last(), &self.path()))
             }
-            ObjectKind::Type => Ok(self.type_by_name(name).map(Type::oid)),
+            ObjectKind::Type => Ok(self.type_oid(name)),
             ObjectKind::Schema => {
                 let parts = crate::parse::parse_name(name)?;
                 Ok(self.catalog.schema(parts.last()).map(|schema| schema.oid))

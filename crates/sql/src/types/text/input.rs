@@ -265,7 +265,8 @@ fn parse_object(environment: &dyn Environment, kind: Type, text: &str) -> Result
     let found = match object {
         ObjectKind::Type => {
             environment.check_name(object, text)?;
-            let found = environment.type_by_name(text).map(Type::oid);
+            let known = environment.object_by_name(object, text).ok().flatten();
+            let found = known.or_else(|| environment.type_by_name(text).map(Type::oid));
             if found.is_none() && !looks_like_name(text) {
                 let message = format!("syntax error at or near \"{text}\"");
                 return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));

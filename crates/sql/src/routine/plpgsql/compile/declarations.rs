@@ -105,10 +105,12 @@ impl<'t> Compiler<'t, '_> {
         Ok(self.plain_variable(&name, VariableKind::Cursor { query, arguments }))
     }
 
-    /// The kind of a variable that is a row of this table or composite type.
-    pub(super) fn row_of(&self, table: Option<u32>) -> Option<VariableKind> {
+    /// The kind of a variable that is a row of this table or composite type, or a value of this domain over it.
+    pub(super) fn row_of_domain(&self, table: Option<u32>, domain: Option<u32>) -> Option<VariableKind> {
         let columns = self.environment.catalog.row_columns(table?)?;
-        Some(VariableKind::Row(Some(Arc::new(RowType::new(columns)))))
+        let mut row = RowType::new(columns);
+        row.domain = domain;
+        Some(VariableKind::Row(Some(Arc::new(row))))
     }
 
     /// The kind of a variable of this type.
@@ -127,7 +129,8 @@ impl<'t> Compiler<'t, '_> {
             });
         }
         let resolved = crate::ddl::routine::resolve_type(self.environment, ty)?;
-        if let Some(row) = self.row_of(resolved.row_of.or(resolved.ty.row_relation())) {
+        let table = resolved.row_of.or(resolved.ty.row_relation());
+        if let Some(row) = self.row_of_domain(table, resolved.domain) {
             return Ok(row);
         }
         match resolved.ty {
