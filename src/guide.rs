@@ -122,11 +122,11 @@
 //!
 //! # Protocols
 //!
-//! A program is the same under each; one is chosen each time the database is opened
-//! ([`Options::protocol`](crate::Options::protocol)). `optimistic`, the default, suits most. `phased`: a few
-//! columns get very many additions. `serial`: short transactions on the same few rows, or one processor.
-//! `locking`: long bodies that collide. `partitioned`: procedures whose rows agree in one column, on many
-//! processors.
+//! `auto`, the default, chooses for single columns and rows how transactions are isolated
+//! ([`Database::choices`] says what it has chosen, and why). A program is the same under the fixed ones, which
+//! [`Options::protocol`](crate::Options::protocol) and [`Database::set_protocol`] put in force. `serial`: short
+//! transactions on the same few rows, or one processor. `locking`: long bodies that collide. `partitioned`:
+//! procedures whose rows agree in one column, on many processors.
 //!
 //! # Durability
 //!

@@ -29,10 +29,11 @@
 //! ```
 //!
 //! Every transaction is serializable, and durable before its result is returned. The concurrency control is
-//! chosen when the database is opened ([`Options::protocol`], [`ProtocolKind`]): `optimistic`, the default,
-//! runs transactions concurrently and validates what they have read; `phased` also splits contended columns
-//! over the threads, for the operations that return nothing ([`Database::split`] labels one by hand);
-//! `serial` runs updates one after another; `locking` locks what they touch; `partitioned` gives each row to
+//! the engine's to choose (`auto`, the default): transactions run concurrently, and what they have read is
+//! validated; columns that many transactions change at once are split over the threads while that pays, and
+//! transactions that read and then write a hot row queue for it ([`Database::choices`] says what was chosen).
+//! Fixed protocols ([`Options::protocol`], [`ProtocolKind`]) are for experiments: `optimistic` splits nothing;
+//! `phased` splits what is labelled ([`Database::split`]) or contended; `serial` runs updates one after another; `locking` locks what they touch; `partitioned` gives each row to
 //! one thread, which runs all that touches it. Transactions are written once, and run under each protocol. A
 //! body may be executed several times; only its last execution counts.
 //!

@@ -36,15 +36,13 @@ use self::ranges::{invalid, within};
 pub use self::schedule_options::{PredictOptions, ScheduleOptions};
 pub use self::thread_options::ThreadOptions;
 
-/// The options with which a database is opened: every option has a default that fits the machine.
+/// The options with which a database is opened: every option has a default that fits the machine. Seven matter to most
+/// programs, and come first; the others are for experiments.
 ///
 /// ```
-/// use heddledb::{Database, Durability, Options, PhasedOptions};
-/// let options = Options::default()
-///     .protocol(PhasedOptions::default().phase_milliseconds(5.0))
-///     .durability(Durability::None)
-///     .workers(2)
-///     .memory(|memory| memory.limit(1 << 30));
+/// use heddledb::{Database, Durability, Options};
+/// let options =
+///     Options::default().durability(Durability::None).memory(|memory| memory.limit(1 << 30));
 /// let db = Database::in_memory_with(options)?;
 /// # Ok::<(), heddledb::Error>(())
 /// ```
@@ -104,15 +102,8 @@ impl fmt::Debug for Options {
     }
 }
 
+/// The options that matter to most programs.
 impl Options {
-    /// Chooses the concurrency control: a [`ProtocolKind`](crate::ProtocolKind), or a protocol's options
-    /// ([`SerialOptions`], [`LockingOptions`], [`PhasedOptions`], [`PartitionedOptions`]). Default: `Optimistic`.
-    #[must_use]
-    pub fn protocol(mut self, protocol: impl Into<ProtocolOptions>) -> Self {
-        self.protocol = protocol.into();
-        self
-    }
-
     /// Chooses the time at which results are released.
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Self {
@@ -120,12 +111,10 @@ impl Options {
         self
     }
 
-    /// The number of threads that execute calls from the queue. Default: as many as the protocol can use of the
-    /// processors found (`serial`: one for each partition). Under `partitioned` these threads are the executors: see
-    /// [`PartitionedOptions::executors`].
+    /// Limits the memory of rows and their versions.
     #[must_use]
-    pub fn workers(mut self, workers: usize) -> Self {
-        self.workers = Some(workers);
+    pub fn memory(mut self, change: impl FnOnce(MemoryOptions) -> MemoryOptions) -> Self {
+        self.memory = change(self.memory);
         self
     }
 
@@ -136,10 +125,12 @@ impl Options {
         self
     }
 
-    /// Limits the memory of rows and their versions.
+    /// The number of threads that execute calls from the queue. Default: as many as the protocol can use of the
+    /// processors found (`serial`: one for each partition). Under `partitioned` these threads are the executors: see
+    /// [`PartitionedOptions::executors`].
     #[must_use]
-    pub fn memory(mut self, change: impl FnOnce(MemoryOptions) -> MemoryOptions) -> Self {
-        self.memory = change(self.memory);
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.workers = Some(workers);
         self
     }
 
@@ -154,6 +145,25 @@ impl Options {
     #[must_use]
     pub fn checkpoints(mut self, change: impl FnOnce(CheckpointOptions) -> CheckpointOptions) -> Self {
         self.checkpoints = change(self.checkpoints);
+        self
+    }
+
+    /// Reports the progress of recovery while a database is opened: called by the threads that recover, after
+    /// every few hundred kilobytes. The callback must not open, close or use databases.
+    #[must_use]
+    pub fn recovery_progress(mut self, report: impl Fn(RecoveryProgress) + Send + Sync + 'static) -> Self {
+        self.recovery_watch = Watch::new(report);
+        self
+    }
+}
+
+/// Options for experiments: the defaults choose by themselves, or fit the machine.
+impl Options {
+    /// Fixes the concurrency control, which `Auto` otherwise chooses for single columns and rows: a [`ProtocolKind`](crate::ProtocolKind), or a protocol's options
+    /// ([`SerialOptions`], [`LockingOptions`], [`PhasedOptions`], [`PartitionedOptions`]). Default: `Auto`.
+    #[must_use]
+    pub fn protocol(mut self, protocol: impl Into<ProtocolOptions>) -> Self {
+        self.protocol = protocol.into();
         self
     }
 
@@ -192,15 +202,9 @@ impl Options {
         self.diagnostics = change(self.diagnostics);
         self
     }
+}
 
-    /// Reports the progress of recovery while a database is opened: called by the threads that recover, after
-    /// every few hundred kilobytes. The callback must not open, close or use databases.
-    #[must_use]
-    pub fn recovery_progress(mut self, report: impl Fn(RecoveryProgress) + Send + Sync + 'static) -> Self {
-        self.recovery_watch = Watch::new(report);
-        self
-    }
-
+impl Options {
     /// The disk that the files are on: for tests.
     #[doc(hidden)]
     #[must_use]

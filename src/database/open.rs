@@ -24,7 +24,7 @@ use crate::durability::space::LogSpace;
 use crate::durability::{DatabaseDirectory, LogWriter, SegmentSizes, repair};
 use crate::error::{Error, Result, StandbyError};
 use crate::feed::log_holds;
-use crate::options::{Durability, Options, ProtocolOptions, ScheduleOptions, Stages};
+use crate::options::{Durability, Options, ScheduleOptions, Stages};
 use crate::pipeline::call::{Answer, Call, InFlight, Submitted};
 use crate::pipeline::checkpoint::{CheckpointSettings, Checkpointer};
 use crate::pipeline::engine::Engine;
@@ -38,6 +38,7 @@ use crate::pipeline::standby::Standby;
 use crate::pipeline::threads::{Log, ThreadPlan, Threads, in_parallel};
 use crate::pipeline::work_queues::Sharing;
 use crate::procedure::Procedure;
+use crate::protocol::ProtocolKind;
 use crate::protocol::footprint::Footprint;
 use crate::protocol::hot_rows::HotRowQueues;
 use crate::protocol::in_force::Protocols;
@@ -189,7 +190,7 @@ impl Shared {
     /// Opens a standby of the database whose log is at this path.
     pub(crate) fn open_standby(log: &Path, mut options: Options) -> Result<Arc<Shared>> {
         // The one thread that writes meets no conflicts, and splits nothing.
-        options.protocol = ProtocolOptions::default();
+        options.protocol = ProtocolKind::Optimistic.into();
         options.schedule = ScheduleOptions::default();
         options.durability = Durability::None;
         options.validate()?;

@@ -1,7 +1,7 @@
 //! The protocol of a database that is open.
 
 use super::Database;
-use crate::error::Result;
+use crate::error::{Error, Result, StandbyError};
 use crate::pipeline::nesting;
 use crate::protocol::ProtocolKind;
 
@@ -31,11 +31,15 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::InvalidOption`](crate::Error::InvalidOption) to or from `Partitioned`, under which threads own the rows;
+    /// [`StandbyError::OnlyRead`] on a standby, which one thread writes;
     /// [`Error::Nested`](crate::Error::Nested) inside a transaction; [`Error::Closed`](crate::Error::Closed);
     /// [`Error::ThreadRefused`](crate::Error::ThreadRefused), and the protocol is in force without split phases.
     pub fn set_protocol(&self, protocol: ProtocolKind) -> Result<()> {
         nesting::check("a change of the protocol")?;
         self.shared.check_open()?;
+        if self.is_standby() {
+            return Err(Error::Standby(StandbyError::OnlyRead));
+        }
         self.shared.protocol_change().to(protocol)
     }
 }

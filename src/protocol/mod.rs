@@ -49,13 +49,13 @@ pub enum ProtocolKind {
     Locking,
     /// Optimistic (Silo's commit, as in Doppel's joined phases): calls run concurrently, record their read
     /// sets, and validate them at commit.
-    #[default]
     Optimistic,
     /// Phase reconciliation (Doppel, 2014): optimistic, and contended columns are split over the threads
     /// during split phases, for operations that return nothing.
     Phased,
     /// The engine chooses: optimistic, with contended columns split over the threads while that pays (`Phased`) and rivals for
     /// hot rows queued, each decided for single rows from what is counted ([`Database::choices`](crate::Database::choices)).
+    #[default]
     Auto,
     /// Thread-to-data (DORA, 2010): every executor owns a part of each table, executes all actions on it, and
     /// locks its rows locally.

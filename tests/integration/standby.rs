@@ -81,6 +81,7 @@ fn what_was_there_and_what_comes_is_read_and_nothing_is_written() {
         standby.run(|tx| tx.add(&copies, key![1], "balance", 1)),
         standby.create_table(counter_definition()).map(drop),
         standby.checkpoint().map(drop),
+        standby.set_protocol(heddledb::ProtocolKind::Serial),
     ];
     assert!(
         refused.iter().all(|refused| *refused == Err(Error::Standby(StandbyError::OnlyRead))),

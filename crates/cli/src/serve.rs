@@ -60,7 +60,7 @@ pub struct Arguments {
     /// Print the settings in force, as a settings file, and end
     #[arg(long)]
     print_settings: bool,
-    /// Isolation of transactions [default: optimistic]
+    /// Isolation of transactions [default: auto]
     #[arg(long)]
     protocol: Option<ProtocolKind>,
     /// Moment at which a commit is answered: group (once it is on disk), async, none [default: group]

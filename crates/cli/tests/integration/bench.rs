@@ -11,7 +11,7 @@ use heddledb::ProtocolKind;
 use serde_json::Value;
 
 /// Keys of the command line's description that every run has.
-const KEYS: [&str; 28] = [
+const KEYS: [&str; 30] = [
     "workload",
     "interface",
     "protocol",
@@ -38,6 +38,8 @@ const KEYS: [&str; 28] = [
     "locks_per_100",
     "processor_load",
     "time_share",
+    "phased",
+    "choices",
     "bytes_per_row",
     "peak_rss_bytes",
 ];

@@ -101,7 +101,7 @@ fn a_flag_stands_over_the_environment_over_the_file_and_all_are_printed() {
     }
     let usual = heddle(&["serve", "--print-settings"]);
     let usual = String::from_utf8_lossy(&usual.stdout).into_owned();
-    assert!(usual.lines().any(|line| line == "protocol = \"optimistic\""), "the default, too: {usual}");
+    assert!(usual.lines().any(|line| line == "protocol = \"auto\""), "the default, too: {usual}");
     std::fs::write(&file, &printed).expect("written");
     let again = heddle(&["serve", "--print-settings", "--settings", text(&file)]);
     assert_eq!(String::from_utf8_lossy(&again.stdout), printed);

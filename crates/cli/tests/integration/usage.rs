@@ -162,7 +162,7 @@ fn options_that_cannot_apply_are_refused_by_name() {
     for (option, protocol) in of_protocols {
         let name = option.split('=').next().unwrap();
         let wanted = format!("--protocol {protocol}");
-        refused(&[&short[..], &[option]].concat(), &[name, &wanted]);
+        refused(&[&short[..], &[option, "--protocol=optimistic"]].concat(), &[name, &wanted]);
         let output = heddle(&[&short[..], &[option, "--protocol", protocol]].concat());
         assert!(output.status.success(), "{option} under {protocol}: {}", errors(&output));
     }

@@ -12,7 +12,7 @@ use browser::Browser;
 use heddle_server::server::Server;
 use heddle_server::settings::Settings;
 use heddledb::testing::{Fault, Operation, SimulatedDisk};
-use heddledb::{Database, Options};
+use heddledb::{Database, Options, ProtocolKind};
 use postgres::{Client, Config, NoTls};
 
 const HTTP: &str = "http = '127.0.0.1:0'\n";
@@ -135,9 +135,10 @@ fn the_memory_of_rows_has_long_values_in_it() {
 #[test]
 fn the_stream_tells_version_protocol_uptime_and_trouble() {
     let disk = SimulatedDisk::new();
-    let db =
-        Database::open("/db", Options::default().disk(std::sync::Arc::new(disk.clone()))).expect("it opens");
-    let running = Running::of(db.clone(), &format!("{HTTP}protocol = 'optimistic'\n"));
+    let options = Options::default().protocol(ProtocolKind::Locking);
+    let db = Database::open("/db", options.disk(std::sync::Arc::new(disk.clone()))).expect("it opens");
+    db.set_protocol(ProtocolKind::Optimistic).expect("a change");
+    let running = Running::of(db.clone(), &format!("{HTTP}protocol = 'locking'\n"));
     let at = address(&running);
     let server = || event(&mut live(at, ""))["server"].clone();
     let well = server();
@@ -366,7 +367,7 @@ fn a_browser_shows_the_page_in_all_widths_and_color_schemes() {
                 "Threads at work",
                 "No row has caused a conflict.",
                 "version",
-                "optimistic",
+                "auto",
             ] {
                 assert!(text.contains(part), "{part} at {width}, {scheme}: {text}");
             }
