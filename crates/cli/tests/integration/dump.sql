@@ -91,6 +91,5 @@ create index collated_b on collated (b);
 -- Options of relations, and what columns are set to.
 create table shop.packed (id int primary key, body text, place int[]) with (fillfactor = 70, autovacuum_enabled = false);
 alter table shop.packed alter column id set statistics 0, alter column body set (n_distinct = -0.5, n_distinct_inherited = 3),
-  alter column id set (heddle.split = never),
   alter column body set storage external, alter column body set compression pglz, alter column place set storage main;
 create view shop.barred with (security_barrier = true, security_invoker = true) as select id from shop.packed where id > 0;
