@@ -71,7 +71,7 @@ fn printed_settings_parse_back_to_the_same_settings() {
                 [[host]]\naddress = '10.0.0.0/8'\nusers = ['ada']\nmethod = 'certificate'";
     let settings = load(text, &[], "").expect("they are right");
     let printed = settings.to_toml().expect("paths are UTF-8");
-    let in_force = Settings { protocol: Some("optimistic".to_string()), ..settings };
+    let in_force = Settings { protocol: Some("auto".to_string()), ..settings };
     assert_eq!(load(&printed, &[], ""), Ok(in_force), "the protocol that nothing sets is printed, too");
 }
 

@@ -365,7 +365,7 @@ fn a_browser_shows_the_page_in_all_widths_and_color_schemes() {
                 "Busiest rows",
                 "Hot rows",
                 "Threads at work",
-                "No row has caused a conflict.",
+                "No row was written in the last minute.",
                 "version",
                 "auto",
             ] {
