@@ -23,6 +23,7 @@ mod measures;
 mod pgbench;
 mod power_loss;
 mod real_faults;
+mod sale;
 mod schedule;
 mod serve;
 mod sql;
