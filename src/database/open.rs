@@ -189,8 +189,7 @@ impl Shared {
 
     /// Opens a standby of the database whose log is at this path.
     pub(crate) fn open_standby(log: &Path, mut options: Options) -> Result<Arc<Shared>> {
-        // The one thread that writes meets no conflicts, and splits nothing.
-        options.protocol = ProtocolKind::Optimistic.into();
+        options.protocol = ProtocolKind::OF_ONE_WRITER.into();
         options.schedule = ScheduleOptions::default();
         options.durability = Durability::None;
         options.validate()?;

@@ -77,6 +77,9 @@ impl ProtocolKind {
         ProtocolKind::Auto,
     ];
 
+    /// The protocol of a standby, which one thread writes: nothing conflicts, and nothing is worth a split.
+    pub(crate) const OF_ONE_WRITER: ProtocolKind = ProtocolKind::Optimistic;
+
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
