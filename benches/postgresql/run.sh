@@ -5,7 +5,7 @@
 #   benches/postgresql/run.sh [SECONDS [ROUNDS]]        (default: 5 seconds, 3 rounds)
 #
 # PG_BIN names PostgreSQL's programs (default: /usr/lib/postgresql/15/bin), HEDDLE the server's program (default: it is
-# built), PROTOCOL its protocol (default: optimistic), WORK the directory for both databases (default: a temporary one).
+# built), PROTOCOL its protocol (default: auto), WORK the directory for both databases (default: a temporary one).
 # PostgreSQL does not run as root: then it runs as the user `postgres`.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -13,7 +13,7 @@ cd "$(dirname "$0")/../.."
 SECONDS_EACH=${1:-5}
 ROUNDS=${2:-3}
 PG_BIN=${PG_BIN:-/usr/lib/postgresql/15/bin}
-PROTOCOL=${PROTOCOL:-optimistic}
+PROTOCOL=${PROTOCOL:-auto}
 WORK=${WORK:-$(mktemp -d)}
 if [ -z "${HEDDLE:-}" ]; then
     cargo build --release --quiet --package heddle-cli
