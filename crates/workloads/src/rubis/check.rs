@@ -124,19 +124,17 @@ impl Sums {
 }
 
 /// Compares the lists of newest items with the items.
-fn lists(snapshot: &Snapshot, table: &Table, mut expected: BTreeMap<i64, Largest>) -> Result<Option<String>> {
-    let wrong =
-        scan::fold_in(snapshot, table, std::cell::RefCell::new((None, &mut expected)), |state, row| {
-            let (wrong, expected) = &mut *state.borrow_mut();
-            let id = row.int("id")?;
-            let list = Largest(entries(row, "newest")?.into_iter().collect());
-            let newest = expected.remove(&id).unwrap_or_default();
-            if list != newest && wrong.is_none() {
-                *wrong = Some(format!("list {id} of {} is {list:?}, not {newest:?}", table.name()));
-            }
-            Ok(())
-        })?;
-    Ok(wrong.into_inner().0)
+fn lists(snapshot: &Snapshot, table: &Table, expected: BTreeMap<i64, Largest>) -> Result<Option<String>> {
+    let (wrong, _) = scan::fold_in(snapshot, table, (None, expected), |(wrong, expected), row| {
+        let id = row.int("id")?;
+        let list = Largest(entries(row, "newest")?.into_iter().collect());
+        let newest = expected.remove(&id).unwrap_or_default();
+        if list != newest && wrong.is_none() {
+            *wrong = Some(format!("list {id} of {} is {list:?}, not {newest:?}", table.name()));
+        }
+        Ok(())
+    })?;
+    Ok(wrong)
 }
 
 /// The tables, if all of them are there: a load may have been cut short.
