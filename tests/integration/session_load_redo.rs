@@ -26,13 +26,15 @@ fn text(id: i64) -> String {
 
 /// A session whose transaction has made the table and loaded the rows.
 fn loaded(db: &Database) -> (Session, Table) {
-    let mut session = db.session().expect("a session");
-    session.begin().expect("begun");
-    let table = session.create_table(definition()).expect("created");
-    let load =
-        |tx: &heddledb::Tx<'_, '_>| (0..ROWS).try_for_each(|id| tx.insert(&table, row![id, &text(id)]));
-    session.load(load).expect("loaded");
-    (session, table)
+    try_loaded(db).expect("loaded")
+}
+
+fn try_loaded(db: &Database) -> Result<(Session, Table)> {
+    let mut session = db.session()?;
+    session.begin()?;
+    let table = session.create_table(definition())?;
+    session.load(|tx| (0..ROWS).try_for_each(|id| tx.insert(&table, row![id, &text(id)])))?;
+    Ok((session, table))
 }
 
 fn rows(db: &Database) -> Vec<(i64, String)> {
@@ -136,14 +138,9 @@ fn a_temporary_file_that_cannot_be_made_or_written_fails_the_commit_only() {
         assert_eq!(session.state(), SessionState::Idle);
         assert!(db.table("t").is_err());
         // The thread that makes segments may have failed, too, and tries again a little later.
-        let refused =
-            |error: &Error| matches!(error, Error::NoLogSpace { .. } | Error::LogNotExtended { .. });
-        let other = TableDefinition::new("other").column("id", DataType::Int64).primary_key(["id"]);
-        while let Err(error) = db.create_table(other.clone()) {
-            assert!(refused(&error), "{error:?}");
-        }
-        while let Err(error) = loaded(&db).0.commit() {
-            assert!(refused(&error), "the disk works again: {error:?}");
+        while let Err(error) = try_loaded(&db).and_then(|(mut session, _)| session.commit()) {
+            let is_refused = matches!(error, Error::NoLogSpace { .. } | Error::LogNotExtended { .. });
+            assert!(is_refused, "the disk works again: {error:?}");
         }
         assert_whole(&db);
         assert!(disk.bytes(&file("log/loaded.tmp")).is_err() || operation == Operation::Remove);

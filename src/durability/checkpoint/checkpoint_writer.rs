@@ -43,7 +43,7 @@ impl Checkpoints {
 pub(crate) struct NewCheckpoint {
     pub(super) checkpoints: Checkpoints,
     pub(super) number: u32,
-    /// Directories for the parts, used in turn; if there are none, all parts are written to `home`.
+    /// Directories for the parts; if there are none, all parts are written to `home`.
     pub(super) directories: Vec<PathBuf>,
     pub(super) parts: Mutex<Parts>,
 }
@@ -114,12 +114,17 @@ impl NewCheckpoint {
         self.number
     }
 
-    /// Begins a part; the first one, which is the catalog's, is begun and finished before others.
-    pub(crate) fn begin_part(&self) -> Result<PartWriter> {
+    /// Number of parts that were begun.
+    pub(crate) fn parts_begun(&self) -> usize {
+        self.parts.lock().begun as usize
+    }
+
+    /// Begins a part in one of the directories, counted from 0; the first part, which is the catalog's, is begun and finished
+    /// before others.
+    pub(crate) fn begin_part(&self, place: usize) -> Result<PartWriter> {
         let mut parts = self.parts.lock();
         parts.begun += 1;
         let name = PartName { uuid: self.checkpoints.uuid, checkpoint: self.number, part: parts.begun };
-        let place = (parts.begun as usize - 1) % self.directories.len().max(1);
         let elsewhere = self.directories.get(place);
         let path = self.checkpoints.part_path(elsewhere.map(PathBuf::as_path), name);
         parts.paths.push(path.clone());

@@ -77,7 +77,7 @@ fn write(new: &NewCheckpoint, store: &Store, block_bytes: usize) -> Content {
         while more {
             more = copier.copy_some(store, &mut block, bytes_max).expect("memory");
             if block.len() >= bytes_max || !more {
-                let mut part = new.begin_part().expect("a part");
+                let mut part = new.begin_part(new.parts_begun() % new.stripes()).expect("a part");
                 let records = copier.copied().records();
                 part.append((records - written) as u32, &block).expect("a block");
                 new.finish_part(part).expect("durable");

@@ -1,7 +1,7 @@
 //! The work on one checkpoint that several threads share: records are copied, collected in blocks, and written to parts.
 //!
 //! Invariant: each thread has one open part for each directory and gives them blocks in turn, so that records are spread over all
-//! directories however many threads copy, and however little there is.
+//! directories however many threads copy, how fast each of them is, and however little there is.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -97,9 +97,10 @@ impl Job {
         let mut copier = self.scan.copier();
         let mut block = Vec::with_capacity(BLOCK_BYTES);
         let mut written = 0;
-        let mut stripes = Stripes::new(if self.is_one_part { 1 } else { self.new.stripes() });
+        let mut stripes = Stripes::new(&self.new, self.is_one_part);
         if self.is_one_part {
-            *stripes.next() = Some(self.new.begin_part()?);
+            let (directory, part) = stripes.next();
+            *part = Some(self.new.begin_part(directory)?);
         }
         let is_over = || is_stopped() || self.outcome.lock().is_err();
         let mut more = true;
@@ -113,7 +114,7 @@ impl Job {
             self.pace.copied((block.len() - before) as u64);
             if block.len() >= BLOCK_BYTES || !more && !block.is_empty() {
                 let records = copier.copied().records();
-                let bytes = self.append(stripes.next(), (records - written) as u32, &block)?;
+                let bytes = self.append(&mut stripes, (records - written) as u32, &block)?;
                 written = records;
                 block.clear();
                 self.pace.written(bytes);
@@ -123,11 +124,12 @@ impl Job {
         Ok(copier.copied().clone())
     }
 
-    /// Appends a block to the present part, and begins a new part when that one is large enough.
-    fn append(&self, part: &mut Option<PartWriter>, records: u32, block: &[u8]) -> Result<u64> {
+    /// Appends a block to the part whose turn it is, and begins a new part when that one is large enough.
+    fn append(&self, stripes: &mut Stripes, records: u32, block: &[u8]) -> Result<u64> {
+        let (directory, part) = stripes.next();
         let mut writer = match part.take() {
             Some(writer) => writer,
-            None => self.new.begin_part()?,
+            None => self.new.begin_part(directory)?,
         };
         let bytes = writer.append(records, block)?;
         if writer.bytes() >= PART_BYTES && !self.is_one_part {
@@ -146,13 +148,17 @@ struct Stripes {
 }
 
 impl Stripes {
-    fn new(count: usize) -> Stripes {
-        Stripes { parts: (0..count).map(|_| None).collect(), turn: count - 1 }
+    /// No part is open yet. The first block goes to the directory behind those that have a part already: the catalog's alone
+    /// keeps to the first one.
+    fn new(new: &NewCheckpoint, is_one_part: bool) -> Stripes {
+        let count = if is_one_part { 1 } else { new.stripes() };
+        Stripes { parts: (0..count).map(|_| None).collect(), turn: new.parts_begun() % count }
     }
 
-    /// The part whose turn it is.
-    fn next(&mut self) -> &mut Option<PartWriter> {
-        self.turn = (self.turn + 1) % self.parts.len();
-        &mut self.parts[self.turn]
+    /// The directory whose turn it is, by its place, and its part.
+    fn next(&mut self) -> (usize, &mut Option<PartWriter>) {
+        let place = self.turn;
+        self.turn = (place + 1) % self.parts.len();
+        (place, &mut self.parts[place])
     }
 }
