@@ -1,6 +1,8 @@
 //! The program in README: it is the one in `readme/program.txt`, and can be started any number of times.
 //!
-//! It has a target of its own, because it changes the process's current directory: the program's database is `bank` there.
+//! It runs in a process of its own: the program's database is `bank` in the current directory, which all tests of a process share.
+
+use std::process::Command;
 
 use heddledb::Options;
 
@@ -20,10 +22,35 @@ mod program {
     }
 }
 
+/// Tells the child process that it is one.
+const CHILD: &str = "HEDDLE_README_CHILD";
+
 #[test]
 fn each_start_of_the_program_transfers_until_the_money_is_spent() {
     let directory = tempfile::tempdir().expect("a directory");
-    std::env::set_current_dir(directory.path()).expect("it is there");
+    let output = Command::new(std::env::current_exe().expect("this test"))
+        .args(["readme::child_that_starts_the_program", "--exact", "--nocapture"])
+        .env(CHILD, "1")
+        .current_dir(&directory)
+        .output()
+        .expect("a child");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && said.contains(SPENT),
+        "{said}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// The last words of the child process.
+const SPENT: &str = "the money is spent";
+
+/// In a child process, in a directory of its own.
+#[test]
+fn child_that_starts_the_program() {
+    if std::env::var_os(CHILD).is_none() {
+        return;
+    }
     for run in 1..=10 {
         program::run().expect("it runs");
         let db = heddledb::Database::open("bank", Options::default()).expect("it is closed");
@@ -31,7 +58,7 @@ fn each_start_of_the_program_transfers_until_the_money_is_spent() {
     }
     let error = program::run().expect_err("the account is empty");
     assert_eq!(error.to_string(), "insufficient funds");
-    std::env::set_current_dir("/").expect("it is there");
+    println!("{SPENT}");
 }
 
 #[test]
