@@ -19,6 +19,8 @@ pub const DIRECTORY: &str = "bank";
 pub const SMALL_SEGMENT: u64 = 64 << 10;
 /// Long enough for a result that is released too early to be seen; nothing passes because it is long enough.
 const GRACE: Duration = Duration::from_millis(30);
+/// Far longer than anything takes here, on however busy a machine: what needs it hangs.
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// A small log buffer, and segments so large that after the second one the tests need no other.
 pub fn options(disk: &SimulatedDisk) -> Options {
@@ -165,11 +167,7 @@ impl Bank {
 
     /// Waits until the thread that prepares segments has done so: from then on only the log syncs.
     pub fn wait_for_segments(&self, disk: &SimulatedDisk) {
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while disk.bytes(&segment(2)).is_err() {
-            assert!(Instant::now() < deadline, "the second segment is never prepared");
-            thread::sleep(Duration::from_millis(1));
-        }
+        wait_for_segment(disk, 2);
     }
 }
 
@@ -201,13 +199,22 @@ pub fn segment(number: u32) -> std::path::PathBuf {
     Path::new(DIRECTORY).join("log").join(format!("{number:08}.log"))
 }
 
+/// Waits until a segment is prepared, which ends with the sync of its directory: its name alone comes before that.
+pub fn wait_for_segment(disk: &SimulatedDisk, number: u32) {
+    let deadline = Instant::now() + LIMIT;
+    while disk.crash_image(0).bytes(&segment(number)).is_err() {
+        assert!(Instant::now() < deadline, "segment {number} is never prepared");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// Runs work that must end, on a thread of its own: a deadlock fails the test instead of hanging it.
 pub fn in_time<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, wait) = std::sync::mpsc::channel();
     let worker = thread::spawn(move || drop(done.send(work())));
-    match wait.recv_timeout(Duration::from_secs(120)) {
+    match wait.recv_timeout(LIMIT) {
         Ok(value) => value,
-        Err(std::sync::mpsc::RecvTimeoutError::Timeout) => panic!("{what}: no end after two minutes"),
+        Err(std::sync::mpsc::RecvTimeoutError::Timeout) => panic!("{what}: no end after {LIMIT:?}"),
         Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => match worker.join() {
             Err(panic) => std::panic::resume_unwind(panic),
             Ok(()) => unreachable!("the worker sends before it ends"),

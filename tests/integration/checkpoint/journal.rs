@@ -18,7 +18,7 @@ use heddledb::{
     Range, Result, Table, TableDefinition, Value, key, row,
 };
 
-use crate::support::split::{TOP, board, entries, label_row};
+use crate::support::split::{TOP, board, entries, label_row, wait_until};
 
 /// The directory of the database.
 pub const DIRECTORY: &str = "bank";
@@ -60,6 +60,36 @@ pub fn bytes_on_disk(disk: &SimulatedDisk) -> u64 {
         sizes.map(|bytes| bytes.map_or(0, |bytes| bytes.len() as u64)).sum::<u64>()
     };
     of("log") + of("checkpoint")
+}
+
+/// Room that a database with these [`options`] always has prepared: twice its buffer, and a segment.
+const ROOM: usize = (8 + 64) << 10;
+
+/// Waits until the thread that prepares segments has nothing to do: there is room enough, in a further segment too, and
+/// the last segment's name is durable. From here on only checkpoints make, name and remove files, until calls need room.
+pub fn wait_for_room(disk: &SimulatedDisk) {
+    const PAGE: usize = 4_096;
+    wait_until("room in the log", || {
+        let durable = disk.crash_image(0);
+        let (mut room, mut prepared) = (0, 0);
+        for name in names(&durable, "log").iter().rev().filter(|name| name.ends_with(".log")) {
+            let bytes = durable.bytes(&file("log", name)).expect("it is there");
+            let free = bytes.rchunks(PAGE).take_while(|page| page.iter().all(|&byte| byte == 0)).count();
+            room += free * PAGE;
+            // But for its header nothing is in one that is only prepared.
+            if (free + 1) * PAGE < bytes.len() {
+                break;
+            }
+            prepared += 1;
+        }
+        prepared > 0 && room >= ROOM + PAGE
+    });
+}
+
+/// Returns true if an update was refused because the log had no room, which may be so for a moment after a disk has failed: the
+/// thread that prepares segments tries again a little later.
+pub fn is_refused(error: &Error) -> bool {
+    matches!(error, Error::NoLogSpace { .. } | Error::LogNotExtended { .. })
 }
 
 /// The database, open.

@@ -131,8 +131,7 @@ fn every_worker_is_refused_once_there_is_no_space_and_no_commit_hangs() {
     let options = options(&disk).log(|log| log.segment_bytes(SMALL_SEGMENT).buffer_bytes(64 << 10));
     in_time("workers on a full disk", move || {
         let bank = bank_with(options);
-        wait_until("room is prepared", || disk.bytes(&segment(4)).is_ok());
-        grace();
+        wait_for_segment(&disk, 4);
         disk.set_capacity(0);
         let threads: Vec<_> = (1..7_i64)
             .map(|id| {
