@@ -7,7 +7,7 @@ use heddledb::testing::{Disk, SimulatedDisk};
 use heddledb::{Options, ProtocolKind, Result};
 
 use crate::checkpoint::journal::*;
-use crate::support::split::in_time;
+use crate::support::split::{in_time, wait_until};
 
 fn plain(disk: &SimulatedDisk) -> Options {
     options(disk, ProtocolKind::default())
@@ -114,7 +114,11 @@ fn outages(options: fn(&SimulatedDisk) -> Options) {
         let what = format!("an outage at {boundary}, {:?}", first.as_ref().map(|report| &report.leftover));
         let mut made = Made { calls: vec![2 * CALLS], tables: 0 };
         survive_power_loss(&disk, options, boundary, &made, &what);
-        journal.call(0, 2 * CALLS).unwrap_or_else(|error| panic!("{what}: {error}"));
+        wait_until("updates again", || match journal.call(0, 2 * CALLS) {
+            Ok(()) => true,
+            Err(error) if is_refused(&error) => false,
+            Err(error) => panic!("{what}: {error}"),
+        });
         made.calls[0] += 1;
         let second = journal.db.checkpoint().unwrap_or_else(|error| panic!("{what}: {error}"));
         assert_eq!(second.leftover, None, "{what}");

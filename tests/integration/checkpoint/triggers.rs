@@ -60,11 +60,13 @@ fn time_makes_checkpoints_if_there_is_anything_new() {
             journal.call(0, number).expect("committed");
             wait_until("a checkpoint", || journal.db.checkpoints().made > number as u64);
         }
-        // One may have begun before the last call.
-        std::thread::sleep(Duration::from_millis(400));
-        let settled = journal.db.checkpoints().made;
-        std::thread::sleep(Duration::from_millis(400));
-        assert_eq!(journal.db.checkpoints().made, settled, "nothing is new");
+        // One may have begun before the last call, and take long on a busy machine.
+        let none_is_made = |_| {
+            let made = journal.db.checkpoints().made;
+            std::thread::sleep(Duration::from_millis(400));
+            journal.db.checkpoints().made == made
+        };
+        assert!((0..20).any(none_is_made), "nothing is new");
     });
 }
 
@@ -99,13 +101,16 @@ fn what_failed_is_tried_again_after_a_while() {
         disk.fail_from_now(Operation::Create, Fault::InputOutput);
         let mut number = 10;
         let begun = Instant::now();
-        while journal.db.checkpoints().failed == 0 && begun.elapsed() < Duration::from_secs(10) {
-            // The log has room that was made ahead.
-            journal.call(0, number).expect("committed");
-            number += 1;
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        assert_eq!(journal.db.checkpoints().failed, 1);
+        wait_until("a failure", || {
+            match journal.call(0, number) {
+                Ok(()) => number += 1,
+                // The log has room for some hundred calls that was made ahead.
+                Err(error) => assert!(is_refused(&error), "{error}"),
+            }
+            journal.db.checkpoints().failed > 0
+        });
+        let failed = journal.db.checkpoints().failed;
+        assert!(failed <= 1 + begun.elapsed().as_secs(), "{failed} failures in {:?}", begun.elapsed());
         let made = journal.db.checkpoints().made;
         disk.heal();
         wait_until("another attempt", || journal.db.checkpoints().made > made);
