@@ -235,6 +235,7 @@ fn an_overflow_found_at_commit_is_reported_when_the_value_that_overflowed_is_dur
     let held = HeldSyncs::of(&disk);
     let (reported, hears) = channel();
     let in_body = Arc::new(Barrier::new(2));
+    let (has_set, is_set) = channel();
     let adder = {
         let (bank, in_body) = (bank.clone(), in_body.clone());
         let mut runs = 0;
@@ -244,8 +245,8 @@ fn an_overflow_found_at_commit_is_reported_when_the_value_that_overflowed_is_dur
                 runs += 1;
                 if runs == 1 {
                     in_body.wait();
-                    // The rival comes and waits for our partition: when we commit, it is first.
-                    thread::sleep(Duration::from_millis(100));
+                    // The rival commits first.
+                    is_set.recv().expect("it sets the value");
                 }
                 Ok(())
             });
@@ -254,6 +255,7 @@ fn an_overflow_found_at_commit_is_reported_when_the_value_that_overflowed_is_dur
     };
     in_body.wait();
     let written = bank.db.worker().expect("open").execute(&bank.set, args![1, i64::MAX - 5]);
+    has_set.send(()).expect("it waits");
     assert!(!written.is_released());
     grace();
     grace();
@@ -283,7 +285,7 @@ fn a_body_that_spans_epochs_commits_in_the_later_one_and_is_recovered() {
                     // thread's, because calls inside of a body are refused; writers wait for its partition, so idle
                     // epochs have to do.)
                     let start = db.durable_epoch();
-                    let deadline = std::time::Instant::now() + Duration::from_secs(10);
+                    let deadline = std::time::Instant::now() + Duration::from_secs(120);
                     while db.durable_epoch() < start + 2 {
                         assert!(std::time::Instant::now() < deadline, "a slow body holds the epochs up");
                         thread::sleep(Duration::from_millis(5));

@@ -81,12 +81,16 @@ fn waits_for_the_disk(stages: Stages, fault: Fault) {
     bank.wait_for_segments(&disk);
     bank.db.call(&bank.set, args![1, 1]).expect("durable");
     disk.fail_from_now(Operation::Write, fault);
+    let before = disk.operations();
     let waiting = {
         let (db, items) = (bank.db.clone(), bank.items.clone());
         thread::spawn(move || db.run(|tx| tx.add(&items, key![2], "value", 1)))
     };
-    // An update that was admitted before the log has met the failure would wait with the first one.
-    (0..10).for_each(|_| grace());
+    // An update that was admitted before the log has met the failure would wait with the first one: it has met it when it
+    // tries again.
+    while disk.operations() < before + 8 {
+        thread::yield_now();
+    }
     let refused = bank.db.run(|tx| tx.add(&bank.items, key![3], "value", 1)).expect_err("the disk is full");
     assert!(matches!(refused, Error::NoLogSpace { .. } | Error::LogNotExtended { .. }), "{refused}");
     assert_eq!(bank.value(9), Ok(Some(0)), "reads of durable data go on");
