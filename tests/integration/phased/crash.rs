@@ -5,12 +5,13 @@
 //! thread, a beginning of its calls: at least those that were acknowledged, at most one more. From these numbers
 //! everything else follows, and is compared.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use heddledb::testing::SimulatedDisk;
+use heddledb::testing::{Disk, SimulatedDisk};
 use heddledb::{
     DataType, Database, Error, Options, PhasedOptions, Range, Result, Table, TableDefinition, Value, key, row,
 };
@@ -19,7 +20,7 @@ use crate::support::split::*;
 
 /// The labelled rows are 1 to this.
 const ROWS: i64 = 3;
-/// Far longer than any of them works.
+/// Far longer than any of them works once the power has gone.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The least calls that a thread of a short life makes.
 const CALLS: i64 = 9;
@@ -199,9 +200,19 @@ impl Journal {
     }
 }
 
+/// Returns true if the power has gone: then not even a directory can be listed.
+fn is_gone(disk: &SimulatedDisk) -> bool {
+    disk.list(Path::new("journal/log")).is_err()
+}
+
 /// Threads call until they are refused, or `enough`; from this many calls on that they have made before. Gives back how
 /// many were acknowledged in all.
-fn work(journal: &Journal, made: &[i64], enough: impl Fn(&Journal, i64) -> bool + Sync) -> Vec<i64> {
+fn work(
+    disk: &SimulatedDisk,
+    journal: &Journal,
+    made: &[i64],
+    enough: impl Fn(&Journal, i64) -> bool + Sync,
+) -> Vec<i64> {
     let enough = &enough;
     thread::scope(|scope| {
         let call = |thread: i64, first: i64| {
@@ -222,9 +233,9 @@ fn work(journal: &Journal, made: &[i64], enough: impl Fn(&Journal, i64) -> bool 
         };
         let threads: Vec<_> =
             (0..).zip(made).map(|(thread, &first)| scope.spawn(move || call(thread, first))).collect();
-        let begun = Instant::now();
+        let mut gone = None;
         while threads.iter().any(|thread| !thread.is_finished()) {
-            if begun.elapsed() > PATIENCE {
+            if is_gone(disk) && gone.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
                 // It could not make a segment for what was committed already, and would wait for one forever.
                 let _ = journal.db.clone().close();
                 break;
@@ -239,7 +250,7 @@ fn work(journal: &Journal, made: &[i64], enough: impl Fn(&Journal, i64) -> bool 
 fn a_short_life(disk: &SimulatedDisk) -> Option<Vec<i64>> {
     let journal = Journal::open(disk, 0.5).ok()?;
     let acknowledged =
-        work(&journal, &[0, 0], |journal, calls| calls >= CALLS && report(&journal.db).split >= 3);
+        work(disk, &journal, &[0, 0], |journal, calls| calls >= CALLS && report(&journal.db).split >= 3);
     let _ = journal.db.close();
     Some(acknowledged)
 }
@@ -285,7 +296,7 @@ fn crash_after_crash_every_call_is_whole() {
                 let what = format!("seed {seed}, round {round}");
                 let (journal, found) = Journal::survives(&disk, &made, &what);
                 disk.crash_after(10 + 7 * seed + 5 * round);
-                made = work(&journal, &found, |_, _| false);
+                made = work(&disk, &journal, &found, |_, _| false);
                 drop(journal);
                 disk = disk.crash_image(seed + round);
             }
