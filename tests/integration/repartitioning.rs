@@ -301,11 +301,10 @@ fn load_on_one_executor_is_balanced() {
     watched(|| {
         let db = database(PartitionedOptions::default());
         let table = accounts(&db);
-        assert!(load_one_range(&db, &table, at_random(), is_even), "{:?}", db.partitions());
-        let moves = |db: &Database| db.partitions().iter().map(|one| one.moves).sum::<u64>();
-        let before = moves(&db);
-        assert!(db.partitions().iter().filter(|one| one.share > 0.05).count() > 2, "{:?}", db.partitions());
-        assert!(before > 0);
+        // Shares are of the last moments: none is left soon after the load has ended.
+        let most_share_it =
+            |db: &Database| is_even(db) && db.partitions().iter().filter(|one| one.share > 0.05).count() > 2;
+        assert!(load_one_range(&db, &table, at_random(), most_share_it), "{:?}", db.partitions());
     });
 }
 
@@ -435,9 +434,9 @@ fn ranges_stay_if_repartitioning_is_off() {
     let db = database(PartitionedOptions::default().repartitioning(false));
     let table = accounts(&db);
     let start = Instant::now();
-    let ended = load_one_range(&db, &table, at_random(), |_| start.elapsed() > Duration::from_secs(1));
-    assert!(ended && db.partitions().iter().all(|one| one.moves == 0));
-    assert!(db.partitions()[1].share > 0.9, "{:?}", db.partitions());
+    let has_all = |db: &Database| start.elapsed() > Duration::from_secs(1) && db.partitions()[1].share > 0.9;
+    assert!(load_one_range(&db, &table, at_random(), has_all), "{:?}", db.partitions());
+    assert!(db.partitions().iter().all(|one| one.moves == 0));
 }
 
 /// Closing and repartitioning do not wait for each other.
