@@ -114,8 +114,8 @@ fn one_that_is_under_way_hurries_when_somebody_asks_for_another() {
         let disk = SimulatedDisk::new();
         let (db, table) = filled(plain(&disk).checkpoints(|checkpoints| checkpoints.log_bytes(LIMIT)));
         beside_inserts(&db, &table, || wait_until("a checkpoint", || db.checkpoints().running));
-        // At this pace the log takes many seconds to call for the next one.
-        let pause = || thread::sleep(Duration::from_millis(25));
+        // At this pace the log takes half a minute to call for the next one, and is not idle.
+        let pause = || thread::sleep(Duration::from_millis(80));
         let ended = AtomicBool::new(false);
         thread::scope(|scope| {
             scope.spawn(|| {
@@ -126,7 +126,7 @@ fn one_that_is_under_way_hurries_when_somebody_asks_for_another() {
             });
             let begun = Instant::now();
             db.checkpoint().expect("the disk is healthy");
-            assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+            assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
             ended.store(true, Ordering::SeqCst);
         });
         assert!(db.checkpoints().made >= 2);
@@ -141,6 +141,6 @@ fn closing_waits_for_no_plan() {
         beside_inserts(&db, &table, || wait_until("a checkpoint", || db.checkpoints().running));
         let begun = Instant::now();
         db.close().expect("durable");
-        assert!(begun.elapsed() < Duration::from_secs(5));
+        assert!(begun.elapsed() < Duration::from_secs(60));
     });
 }
