@@ -70,7 +70,7 @@ fn meet(arrived: &Arc<AtomicUsize>) -> impl Fn() -> Result<()> + Send + Sync + '
         arrived.fetch_add(1, Ordering::SeqCst);
         let start = Instant::now();
         while arrived.load(Ordering::SeqCst) < 2 {
-            if start.elapsed() > Duration::from_secs(5) {
+            if start.elapsed() > Duration::from_secs(60) {
                 let detail = "the other one does not come".to_string();
                 return Err(Error::InvalidValue { what: "a meeting".to_string(), detail });
             }

@@ -12,7 +12,7 @@ use heddledb::{
 };
 
 /// A time after which anything unfinished never ends: it is far more than any test here takes.
-const FOR_EVER: Duration = Duration::from_secs(60);
+const FOR_EVER: Duration = Duration::from_secs(300);
 
 fn in_memory(protocol: ProtocolKind, phase_milliseconds: f64) -> Database {
     let options = Options::default().durability(Durability::None);

@@ -17,7 +17,7 @@ pub const TOP: u32 = 3;
 /// The row that no test labels: a place for ordinary writes.
 pub const PLAIN_ROW: i64 = 9;
 /// A test that needs this long hangs.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// Phased, without a log.
 pub fn options(phase_milliseconds: f64) -> Options {

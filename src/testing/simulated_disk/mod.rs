@@ -305,9 +305,9 @@ impl SimulatedDisk {
     /// Waits until this many syncs wait.
     ///
     /// # Panics
-    /// If they do not come within ten seconds: then a sync is missing.
+    /// If they do not come within two minutes: then a sync is missing.
     pub fn wait_for_held_syncs(&self, count: usize) {
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + Duration::from_secs(120);
         let mut state = self.shared.state.lock();
         while state.plan.held_syncs < count {
             let waited = self.shared.holding.wait_until(&mut state, deadline);

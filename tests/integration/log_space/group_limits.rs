@@ -82,7 +82,7 @@ fn a_reader_is_not_delayed_by_a_full_group() {
         let bank = bank.clone();
         thread::spawn(move || reported.send(bank.value(9)))
     };
-    let read = hears.recv_timeout(Duration::from_secs(5));
+    let read = hears.recv_timeout(Duration::from_secs(60));
     held.release();
     assert_eq!(read, Ok(Ok(Some(0))), "a reader of durable data waits for a group");
     reader.join().expect("no panic").expect("the receiver is open");
