@@ -63,9 +63,13 @@ impl Interrupt {
         })
     }
 
-    /// Begins a statement, which may run for this long.
-    pub(crate) fn begin(&self, timeout: Option<Duration>) {
+    /// Begins a request of the client: a cancel that came before it, and found nothing to cancel, is forgotten.
+    pub(crate) fn begin_request(&self) {
         self.is_canceled.store(false, Ordering::Relaxed);
+    }
+
+    /// Begins a statement, which may run for this long. A cancel that came between two statements of one request ends it.
+    pub(crate) fn begin(&self, timeout: Option<Duration>) {
         let deadline = timeout.map_or(NEVER, |timeout| (ORIGIN.elapsed() + timeout).as_micros() as u64);
         self.deadline.store(deadline, Ordering::Relaxed);
     }
@@ -203,6 +207,18 @@ mod tests {
         assert!(check().is_ok() && !outer.is_late());
         drop(entered);
         assert!(current().is_none());
+    }
+
+    #[test]
+    fn a_cancel_between_two_statements_of_a_request_ends_the_next_one() {
+        let interrupt = Interrupt::new();
+        interrupt.begin_request();
+        interrupt.begin(None);
+        interrupt.cancel();
+        interrupt.begin(None);
+        assert_eq!(interrupt.check().map_err(|error| error.state()), Err(SqlState::QUERY_CANCELED));
+        interrupt.begin_request();
+        assert!(interrupt.check().is_ok(), "what came before a request is forgotten");
     }
 
     #[test]

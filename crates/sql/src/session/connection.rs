@@ -204,11 +204,12 @@ impl Connection {
     pub(super) fn enter_statement(&mut self) -> (Entered, Noting) {
         self.source = None;
         let noting = uses::enter(self.transaction.uses());
+        self.environment.interrupt.begin_request();
         self.begin_statement();
         (interrupt::enter(Some(self.environment.interrupt.clone())), noting)
     }
 
-    /// Prepares for a statement: the time, the cancellation, the timeout.
+    /// Prepares for a statement: the time, the timeout.
     pub(super) fn begin_statement(&mut self) {
         let environment = &mut self.environment;
         environment.pending.begin_statement();
