@@ -122,6 +122,7 @@ fn no_input_ends_the_server_or_another_session() {
     }));
     let running = Running::with("statement_timeout_ms = 2000");
     let mut other = Wire::connect(running.port());
+    other.rows("SET statement_timeout = 0");
     other.rows("CREATE TABLE t (id int PRIMARY KEY, v text)");
     other.rows("CREATE TABLE own (id int PRIMARY KEY)");
     other.rows("BEGIN");

@@ -320,6 +320,7 @@ fn advisory_locks_are_held_by_sessions_and_transactions() {
     assert_eq!(rows(&mut two, "select pg_try_advisory_lock(7), pg_try_advisory_lock(0, 7)"), ["f t"]);
     two.query("set statement_timeout = '30ms'").expect("a setting");
     assert_eq!(state(&mut two, "select pg_advisory_lock(7)"), SqlState::QUERY_CANCELED);
+    two.query("reset statement_timeout").expect("a setting");
     assert_eq!(rows(&mut one, "select pg_advisory_unlock(7), pg_advisory_unlock(7)"), ["t f"]);
     one.query("begin; select pg_advisory_xact_lock(8)").expect("it is free");
     assert_eq!(rows(&mut two, "select pg_try_advisory_lock(8)"), ["f"]);
