@@ -16,6 +16,7 @@ mod phases;
 mod placing;
 mod procedures;
 mod protocol;
+mod schedule;
 pub(crate) mod schema;
 mod standby;
 mod tables;
@@ -35,7 +36,6 @@ use crate::pipeline::engine::Engine;
 use crate::pipeline::nesting;
 use crate::pipeline::statistics::{Stage, Statistics};
 use crate::protocol::attempt::show_key;
-use crate::schedule::ScheduleReport;
 use crate::session::Session;
 use crate::storage::table::TableCore;
 use crate::worker::Worker;
@@ -265,11 +265,6 @@ impl Database {
             .or_else(|| engine.progress().failure())
             .or_else(|| engine.space().refused());
         refused.or_else(|| engine.store().slabs().budget().admit().err())
-    }
-
-    /// Returns the state of the schedule, if it is one that learns (`predict`).
-    pub fn schedule(&self) -> Option<ScheduleReport> {
-        self.shared.input().schedule().report()
     }
 
     /// Checks the whole database: constraints, and indexes against tables, as of one moment: in a

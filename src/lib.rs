@@ -115,9 +115,9 @@ pub use options::{
 };
 pub use pipeline::call::{Output, Submitted};
 pub use pipeline::checkpoint::{CheckpointReport, CheckpointStatus};
+pub use pipeline::choice_log::Choice;
 pub use pipeline::follower::{FollowerReport, FollowerStatus};
 pub use pipeline::partition::plan::Plan;
-pub use pipeline::protocol_change::Choice;
 pub use pipeline::retry::Retry;
 pub use pipeline::standby::{ReplayedDefinitions, StandbyStatus};
 pub use pipeline::statistics::Statistics;

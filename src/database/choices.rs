@@ -1,11 +1,12 @@
 //! The choices that the engine has made since the database was opened, and why.
 
 use super::Database;
-use crate::pipeline::protocol_change::Choice;
+use crate::pipeline::choice_log::Choice;
 use crate::protocol::attempt::show_key;
 
 impl Database {
-    /// The choices since the database was opened, the oldest first: which protocol, and which columns of which rows are split. The
+    /// The choices since the database was opened, the oldest first: which protocol, which schedule, and which columns of which rows are
+    /// split. The
     /// latest 1,000 of each kind are kept. Rows whose transactions queue are not among them:
     /// [`hot_records`](Self::hot_records) lists these.
     ///
@@ -18,9 +19,9 @@ impl Database {
     /// # Ok::<(), heddledb::Error>(())
     /// ```
     pub fn choices(&self) -> Vec<Choice> {
-        let (engine, change) = (self.engine(), self.shared.protocol_change());
-        let opened = change.opened();
-        let mut choices = change.made();
+        let (engine, log) = (self.engine(), self.shared.choices());
+        let opened = log.opened();
+        let mut choices = log.made();
         let splits =
             engine.protocols().built().filter_map(|protocol| Some(protocol.phases()?.report().choices));
         for split in splits.flatten() {

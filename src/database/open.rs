@@ -27,6 +27,7 @@ use crate::feed::log_holds;
 use crate::options::{Durability, Options, ScheduleOptions, Stages};
 use crate::pipeline::call::{Answer, Call, InFlight, Submitted};
 use crate::pipeline::checkpoint::{CheckpointSettings, Checkpointer};
+use crate::pipeline::choice_log::ChoiceLog;
 use crate::pipeline::engine::Engine;
 use crate::pipeline::follower::FollowerConnection;
 use crate::pipeline::input::Input;
@@ -34,15 +35,15 @@ use crate::pipeline::log::{LogStage, Preparation};
 use crate::pipeline::output::Output;
 use crate::pipeline::partition::Executors;
 use crate::pipeline::protocol_change::ProtocolChange;
+use crate::pipeline::schedule_change::{ScheduleChange, reserves_hot_rows};
 use crate::pipeline::standby::Standby;
 use crate::pipeline::threads::{Log, ThreadPlan, Threads, in_parallel};
-use crate::pipeline::work_queues::Sharing;
 use crate::procedure::Procedure;
 use crate::protocol::ProtocolKind;
 use crate::protocol::footprint::Footprint;
 use crate::protocol::hot_rows::HotRowQueues;
 use crate::protocol::in_force::Protocols;
-use crate::schedule::{Schedule, ScheduleKind};
+use crate::schedule::in_force::Schedules;
 use crate::sequence::{Sequences, serve_identities};
 use crate::session::{SchemaLock, Sessions};
 use crate::storage::epoch::FIRST;
@@ -59,6 +60,8 @@ pub(crate) struct Shared {
     input: Arc<Input>,
     threads: Threads,
     protocol_change: ProtocolChange,
+    schedule_change: ScheduleChange,
+    choices: Arc<ChoiceLog>,
     /// `None` if nothing is logged, so that there is nothing to shorten.
     checkpointer: Option<Arc<Checkpointer>>,
     recovery: Recovery,
@@ -88,6 +91,16 @@ fn new_store(options: &Options, logged: bool) -> Store {
         store.slabs().budget().set_limit(bytes);
     }
     store
+}
+
+/// Gives a store that was recovered the bounds and the trace that the options ask for.
+fn prepare_store(store: &mut Store, options: &Options, is_logged: bool) {
+    if let (Some(transactions), true) = (options.log.group_size, is_logged) {
+        store.limit_epochs(transactions);
+    }
+    if options.diagnostics.access_trace {
+        store.trace_accesses();
+    }
 }
 
 /// The layout of the stages over threads, and the number of workers that the protocol can keep busy.
@@ -134,20 +147,33 @@ fn way_in(options: &Options, engine: &Arc<Engine>, workers: usize, stages: Stage
         place.get_or_init(|| executors.clone());
         executors
     });
-    let sharing = options
-        .queues
-        .are_shared(options.schedule.kind)
-        .then_some(Sharing { bound: options.queues.capacity });
-    let schedule = Schedule::new(options.schedule.kind, options.schedule.predict_settings(), workers);
+    let kind = options.schedule.kind;
+    let sharing = options.queues.sharing().under(kind);
+    let schedules = Schedules::new(kind, options.schedule.predict_settings(), workers);
     engine.store().worker_contexts().reserve(workers);
     Arc::new(Input::new(
         workers,
         // The one worker of `Single` logs what it executes.
         (stages != Stages::Folded, stages != Stages::Single),
         sharing,
-        (schedule, options.schedule.partition_key.clone()),
+        (schedules, options.schedule.partition_key.clone()),
         executors,
     ))
+}
+
+/// The parts that change the protocol and the schedule.
+fn changes(
+    options: &Options,
+    (engine, input): (&Arc<Engine>, &Arc<Input>),
+    threads: &Threads,
+    choices: &Arc<ChoiceLog>,
+) -> (ProtocolChange, ScheduleChange) {
+    let both = || (engine.clone(), input.clone());
+    let (upkeep, sharing) = (threads.maintenance().clone(), options.queues.sharing());
+    (
+        ProtocolChange::new(both(), threads.phases().clone(), choices.clone()),
+        ScheduleChange::new(both(), upkeep, sharing, choices.clone()),
+    )
 }
 
 /// The state read from a directory, or of a new database.
@@ -232,12 +258,7 @@ impl Shared {
         let Opened { mut store, recovery, directory, log, checkpointer, standby } = opened;
         let refused = standby.as_ref().map(|_| Error::Standby(StandbyError::OnlyRead));
         let term = log.as_ref().map(|(writer, _)| writer.term());
-        if let (Some(transactions), true) = (options.log.group_size, log.is_some()) {
-            store.limit_epochs(transactions);
-        }
-        if options.diagnostics.access_trace {
-            store.trace_accesses();
-        }
+        prepare_store(&mut store, options, log.is_some());
         let processors = thread::available_parallelism().map_or(1, usize::from);
         let contexts = options.threads.max_worker_contexts;
         let kind = options.protocol.kind;
@@ -258,8 +279,7 @@ impl Shared {
             InFlight::new(options.queues.max_in_flight),
             refused.or(options.read_only.then_some(Error::ReadOnly)),
             options.retry,
-            // `predict` learns from the aborts that reserved rows would prevent.
-            HotRowQueues::new(options.schedule.kind != ScheduleKind::Predict),
+            HotRowQueues::new(reserves_hot_rows(options.schedule.kind)),
             (options.diagnostics.time_samples > 0)
                 .then(|| Sampler::new(options.diagnostics.time_samples as f64)),
         );
@@ -278,9 +298,12 @@ impl Shared {
         let threads = Threads::start(&plan, log, checkpointer.clone(), |log, stop| {
             LogStage::new(engine.clone(), log, group_time, stop, checkpointer.clone())
         })?;
-        let protocol_change = ProtocolChange::new(engine.clone(), input.clone(), threads.phases().clone());
+        let choices = Arc::new(ChoiceLog::new());
+        let (protocol_change, schedule_change) = changes(options, (&engine, &input), &threads, &choices);
         Ok(Arc::new(Shared {
             protocol_change,
+            schedule_change,
+            choices,
             sessions: Arc::new(Sessions::new(engine.hot_rows().rows())),
             engine,
             input,
@@ -323,6 +346,15 @@ impl Shared {
 
     pub(crate) fn protocol_change(&self) -> &ProtocolChange {
         &self.protocol_change
+    }
+
+    pub(crate) fn schedule_change(&self) -> &ScheduleChange {
+        &self.schedule_change
+    }
+
+    /// The choices of the protocol and the schedule.
+    pub(crate) fn choices(&self) -> &ChoiceLog {
+        &self.choices
     }
 
     pub(crate) fn input(&self) -> &Input {
@@ -400,17 +432,7 @@ impl Shared {
     pub(crate) fn stash(&self, procedure: &Procedure, args: Args, footprint: Footprint) -> Submitted {
         let answer = Answer::new();
         self.engine.in_flight().add();
-        let call = Call {
-            routine: procedure.routine(),
-            args,
-            footprint,
-            answer: answer.clone(),
-            queue: None,
-            conflict_class: 0,
-            apart: false,
-            noted: None,
-            stashed: None,
-        };
+        let call = Call::unplaced(procedure.routine(), args, footprint, answer.clone());
         if let Some(call) = self.engine.stash().put(call) {
             // The split phase has ended in the meantime.
             self.input.append_to_workers(&self.engine, &mut vec![call]);
@@ -439,6 +461,7 @@ impl Shared {
                 self.sessions.close();
                 self.sequences.close();
                 self.protocol_change.close();
+                self.schedule_change.close();
                 let stopped = self.threads.stop(&self.engine, &self.input);
                 *self.directory.lock() = None;
                 stopped

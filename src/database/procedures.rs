@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use super::Database;
 use crate::error::{Error, Result};
 use crate::procedure::{Naming, Procedure, ProcedureDefinition, Registered, WeakProcedure};
+use crate::schedule::ScheduleKind;
 
 /// The registered procedures, by name.
 #[derive(Default)]
@@ -57,8 +58,11 @@ impl Database {
     /// Same errors as [`register`](Self::register), except [`Error::ProcedureExists`].
     pub fn register_anonymous(&self, definition: ProcedureDefinition) -> Result<Procedure> {
         let store = self.engine().store();
-        let naming =
-            Naming { tables: &store.user_tables(), partition_key: self.shared.input().partition_key() };
+        let naming = Naming {
+            tables: &store.user_tables(),
+            partition_key: self.shared.input().partition_key(),
+            is_partitioned: self.schedule_kind() == ScheduleKind::Partition,
+        };
         Ok(Procedure::new(Registered::new(store.identity(), definition, &naming)?))
     }
 

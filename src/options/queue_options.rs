@@ -2,7 +2,7 @@
 
 use super::ranges::within;
 use crate::error::Result;
-use crate::schedule::ScheduleKind;
+use crate::pipeline::schedule_change::SharingRule;
 
 /// Options of the queues, for [`Options::queues`](crate::Options::queues).
 #[derive(Clone, Debug)]
@@ -51,9 +51,9 @@ impl QueueOptions {
         self
     }
 
-    /// Returns true if workers take calls from each other's queues.
-    pub(crate) fn are_shared(&self, schedule: ScheduleKind) -> bool {
-        self.work_stealing.unwrap_or(schedule != ScheduleKind::Random)
+    /// The rules by which workers share their queues.
+    pub(crate) fn sharing(&self) -> SharingRule {
+        SharingRule { stealing: self.work_stealing, bound: self.capacity }
     }
 
     /// # Errors

@@ -97,6 +97,22 @@ impl ScheduleOptions {
         ScheduleOptions { partition_key: Some(column.into()), ..ScheduleKind::Partition.into() }
     }
 
+    /// The options for the case that the schedule is [`ScheduleKind::Predict`].
+    #[must_use]
+    pub fn predict(mut self, predict: PredictOptions) -> Self {
+        self.predict = predict;
+        self
+    }
+
+    /// The column by whose value calls are placed once [`Database::set_schedule`](crate::Database::set_schedule) puts
+    /// [`ScheduleKind::Partition`] in force: as for [`partition_by`](Self::partition_by), for a database that is opened with another
+    /// schedule.
+    #[must_use]
+    pub fn partition_key(mut self, column: impl Into<String>) -> Self {
+        self.partition_key = Some(column.into());
+        self
+    }
+
     /// The configuration of the schedule `predict`. The options have been validated.
     pub(crate) fn predict_settings(&self) -> PredictSettings {
         let predict = &self.predict;

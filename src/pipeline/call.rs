@@ -211,6 +211,19 @@ pub(crate) struct Call {
     pub(crate) stashed: Option<Since>,
 }
 
+impl Call {
+    /// A call that may wait in any queue.
+    pub(crate) fn unplaced(
+        routine: Arc<dyn Routine>,
+        args: Args,
+        footprint: Footprint,
+        answer: Arc<Answer>,
+    ) -> Call {
+        let (queue, conflict_class, apart, noted, stashed) = (None, 0, false, None, None);
+        Call { routine, args, footprint, answer, queue, conflict_class, apart, noted, stashed }
+    }
+}
+
 impl Work for Call {
     fn conflict_class(&self) -> u64 {
         self.conflict_class

@@ -18,8 +18,9 @@ use crate::pipeline::partition::Executors;
 use crate::pipeline::statistics::Stage;
 use crate::pipeline::work_queues::{Put, Sharing, WorkQueues};
 use crate::protocol::footprint::Footprint;
+use crate::schedule::in_force::Schedules;
 use crate::schedule::reference::References;
-use crate::schedule::{Placement, Schedule, Wanted};
+use crate::schedule::{Placement, Schedule, ScheduleKind, Wanted};
 use crate::types::Args;
 
 /// A call as it came in.
@@ -37,7 +38,7 @@ pub(crate) struct Input {
     staged: Option<HandoverQueue<Arrived>>,
     /// True if a caller that waits may run its call in the place of an idle worker.
     callers_run: bool,
-    schedule: Schedule,
+    schedules: Schedules,
     partition_key: Option<String>,
     next: AtomicUsize,
 }
@@ -48,7 +49,7 @@ impl Input {
         workers: usize,
         (staged, callers_run): (bool, bool),
         sharing: Option<Sharing>,
-        (schedule, partition_key): (Schedule, Option<String>),
+        (schedules, partition_key): (Schedules, Option<String>),
         executors: Option<Arc<Executors>>,
     ) -> Input {
         let workers = if executors.is_some() { 0 } else { workers };
@@ -57,7 +58,7 @@ impl Input {
             executors,
             staged: staged.then(HandoverQueue::new),
             callers_run,
-            schedule,
+            schedules,
             partition_key,
             next: AtomicUsize::new(0),
         }
@@ -78,19 +79,20 @@ impl Input {
         self.executors.as_ref()
     }
 
-    /// The schedule, which chooses a call's queue.
+    /// The schedule in force, which chooses a call's queue.
+    #[inline]
     pub(crate) fn schedule(&self) -> &Schedule {
-        &self.schedule
+        self.schedules.get()
     }
 
-    /// The column by whose value calls are placed, where that is the schedule.
+    /// The column by whose value the schedule `partition` places calls.
     pub(crate) fn partition_key(&self) -> Option<&str> {
         self.partition_key.as_deref()
     }
 
     /// Returns true if a call's footprint decides where it runs.
     pub(crate) fn uses_footprints(&self) -> bool {
-        self.executors.is_some() || !matches!(self.schedule, Schedule::Random)
+        self.executors.is_some() || !matches!(self.schedule(), Schedule::Random)
     }
 
     /// Takes a call in: on the caller's thread, or by the input threads.
@@ -173,11 +175,32 @@ impl Input {
         let Arrived { routine, args, answer } = arrived;
         let mut footprint = Footprint::default();
         compute_footprint(&*routine, &args, &mut footprint)?;
-        let (placement, noted) = self.place(&*routine, &args, &footprint)?;
-        let queue = placement.map(|placement| placement.queue);
-        let (conflict_class, apart) =
-            placement.map_or((0, false), |placement| (placement.conflict_class, placement.apart));
-        Ok(Call { routine, args, footprint, answer, queue, conflict_class, apart, noted, stashed: None })
+        let mut call = Call::unplaced(routine, args, footprint, answer);
+        self.place_call(&mut call)?;
+        Ok(call)
+    }
+
+    fn place_call(&self, call: &mut Call) -> Result<()> {
+        let (placement, noted) = self.place(&*call.routine, &call.args, &call.footprint)?;
+        call.queue = placement.map(|placement| placement.queue);
+        call.conflict_class = placement.map_or(0, |placement| placement.conflict_class);
+        call.apart = placement.is_some_and(|placement| placement.apart);
+        call.noted = noted;
+        Ok(())
+    }
+
+    /// Puts another schedule in force, by which workers share their queues from now on, and places the calls that wait once more.
+    pub(crate) fn put_in_force(&self, engine: &Engine, kind: ScheduleKind, sharing: Option<Sharing>) {
+        self.schedules.put_in_force(kind);
+        self.workers.share(sharing);
+        let mut calls = self.workers.take_out();
+        for call in &mut calls {
+            if self.place_call(call).is_err() {
+                // A call that was accepted needs no value to run: any queue will do.
+                (call.queue, call.conflict_class, call.apart, call.noted) = (None, 0, false, None);
+            }
+        }
+        self.append_to_workers(engine, &mut calls);
     }
 
     /// Lets the schedule choose a queue; `None` if any will do. Also returns the references to report to it later.
@@ -188,7 +211,8 @@ impl Input {
         footprint: &Footprint,
     ) -> Result<(Option<Placement>, Option<Box<References>>)> {
         let mut references = References::default();
-        let placement = match self.schedule.wanted() {
+        let schedule = self.schedule();
+        let placement = match schedule.wanted() {
             Wanted::Nothing => None,
             Wanted::Key => {
                 let mut key = None;
@@ -196,11 +220,11 @@ impl Input {
                     key = routine.partition_value(args, footprint)?;
                     Ok(())
                 })?;
-                key.and_then(|key| self.schedule.place_by_key(key))
+                key.and_then(|key| schedule.place_by_key(key))
             }
             Wanted::References(form) => {
                 keep_panics_in(|| routine.references(args, footprint, form, &mut references))?;
-                self.schedule.place(&references)
+                schedule.place(&references)
             }
         };
         let noted = placement.filter(|placement| placement.noted).map(|_| Box::new(references));
@@ -231,11 +255,11 @@ impl Input {
     pub(crate) fn place_again(&self, engine: &Engine) {
         let mut calls = self.workers.take_out();
         let noted =
-            |call: &Call| call.noted.as_deref().and_then(|references| self.schedule.place(references));
+            |call: &Call| call.noted.as_deref().and_then(|references| self.schedule().place(references));
         calls.iter().for_each(|call| {
             noted(call);
         });
-        self.schedule.distribute();
+        self.schedule().distribute();
         for call in &mut calls {
             if let Some(placement) = noted(call) {
                 (call.queue, call.conflict_class) = (Some(placement.queue), placement.conflict_class);

@@ -17,11 +17,18 @@ const TURN: Duration = Duration::from_millis(100);
 /// A limit is tried for this many turns.
 const TURNS_OF_A_LIMIT: u64 = 3;
 
-/// The maintenance thread.
-#[derive(Default)]
+/// The maintenance thread, which may be started again after it has ended.
 pub(crate) struct Maintenance {
+    /// The beginning of its time.
+    start: Instant,
     stopped: Mutex<bool>,
     event_count: Condvar,
+}
+
+impl Default for Maintenance {
+    fn default() -> Maintenance {
+        Maintenance { start: Instant::now(), stopped: Mutex::default(), event_count: Condvar::new() }
+    }
 }
 
 /// Counts at the time when the limit was last set.
@@ -32,6 +39,11 @@ struct Tried {
 }
 
 impl Maintenance {
+    /// Lets it live: it is started.
+    pub(crate) fn resume(&self) {
+        *self.stopped.lock() = false;
+    }
+
     /// Ends its life.
     pub(crate) fn stop(&self) {
         *self.stopped.lock() = true;
@@ -40,14 +52,14 @@ impl Maintenance {
 
     /// Its life. `automatic`: whether it sets the limit of calls in flight.
     pub(crate) fn run(&self, engine: &Engine, input: &Input, automatic: bool) {
-        let start = Instant::now();
+        let start = self.start;
         let in_flight = engine.in_flight();
         // Below the number of workers some would have nothing to do.
         let mut admission = automatic.then(|| Admission::new(input.workers().len(), in_flight.limit()));
         if let Some(admission) = &admission {
             in_flight.set_limit(admission.limit());
         }
-        let mut tried = Tried { at: start, committed: 0, turned_away: 0 };
+        let mut tried = Tried { at: Instant::now(), committed: 0, turned_away: 0 };
         for turn in 1.. {
             let mut stopped = self.stopped.lock();
             if !*stopped {

@@ -20,6 +20,7 @@
 //! | `phase_coordinator`, `stash` | when phases change; calls that wait for the end of a split phase |
 //! | `hold_off` | makes others wait for a transaction that they would starve |
 //! | `protocol_change`, `loads` | puts another protocol in force; what it waits for |
+//! | `schedule_change`, `choice_log` | puts another schedule in force; the choices of both, for reports |
 //! | `snapshots` | requests for snapshots |
 //! | `checkpoint`, `follower` | copies of all records beside execution, by this process or another one |
 //! | `maintenance`, `reclaimer` | the schedule's upkeep; memory of dropped tables and deleted rows |
@@ -28,6 +29,7 @@
 pub(crate) mod call;
 pub(crate) mod caller_run;
 pub(crate) mod checkpoint;
+pub(crate) mod choice_log;
 pub(crate) mod engine;
 pub(crate) mod event_count;
 pub(crate) mod execute;
@@ -46,6 +48,7 @@ pub(crate) mod phase_coordinator;
 pub(crate) mod protocol_change;
 pub(crate) mod reclaimer;
 pub(crate) mod retry;
+pub(crate) mod schedule_change;
 pub(crate) mod snapshots;
 pub(crate) mod standby;
 pub(crate) mod stash;

@@ -17,12 +17,13 @@
 //! What a change publishes, it publishes with the generation, and by opening the gate (`crate::storage::epoch`).
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
 use crate::base::atomics::{AtomicBool, Ordering};
 use crate::error::{Error, Result};
+use crate::pipeline::choice_log::ChoiceLog;
 use crate::pipeline::engine::Engine;
 use crate::pipeline::input::Input;
 use crate::pipeline::threads::PhaseThread;
@@ -31,27 +32,6 @@ use crate::storage::worker_context::WorkerContext;
 
 /// The pause between two looks whether a transaction that was retried has ended.
 const LOOK: Duration = Duration::from_micros(100);
-/// How many choices are kept for reports.
-const KEPT: usize = 1_000;
-
-/// A choice by the engine, or by a caller: see [`Database::choices`](crate::Database::choices).
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Choice {
-    /// The time since the database was opened.
-    pub at: Duration,
-    /// The thing that was chosen: `protocol`, or `table.column` of a row that is split over the threads or no longer.
-    pub what: String,
-    /// The row's key, as text, if it is about a row.
-    pub key: Option<String>,
-    /// The choice before: `none`, a protocol, `joined`, or `split for` an operation.
-    pub from: String,
-    /// The choice from then on.
-    pub to: String,
-    /// The reason.
-    pub why: String,
-}
-
 /// Changes the protocol of one database.
 pub(crate) struct ProtocolChange {
     engine: Arc<Engine>,
@@ -60,51 +40,33 @@ pub(crate) struct ProtocolChange {
     /// Locked while a change is made, or once the database is closed.
     changing: Mutex<()>,
     is_closed: AtomicBool,
-    opened: Instant,
     opened_with: ProtocolKind,
-    made: Mutex<Vec<Choice>>,
+    choices: Arc<ChoiceLog>,
 }
 
 impl ProtocolChange {
     /// For the database of this engine.
-    pub(crate) fn new(engine: Arc<Engine>, input: Arc<Input>, phases: Arc<PhaseThread>) -> ProtocolChange {
+    pub(crate) fn new(
+        (engine, input): (Arc<Engine>, Arc<Input>),
+        phases: Arc<PhaseThread>,
+        choices: Arc<ChoiceLog>,
+    ) -> ProtocolChange {
         let opened_with = engine.protocol_kind();
-        let change = ProtocolChange {
+        choices.note("protocol", "none", opened_with.name(), "the database was opened with it");
+        ProtocolChange {
             engine,
             input,
             phases,
             changing: Mutex::new(()),
             is_closed: AtomicBool::new(false),
-            opened: Instant::now(),
             opened_with,
-            made: Mutex::default(),
-        };
-        change.note("none".to_string(), opened_with.to_string(), "the database was opened with it");
-        change
-    }
-
-    /// The moment at which the database was opened.
-    pub(crate) fn opened(&self) -> Instant {
-        self.opened
+            choices,
+        }
     }
 
     /// The protocol with which the database was opened.
     pub(crate) fn opened_with(&self) -> ProtocolKind {
         self.opened_with
-    }
-
-    /// The latest choices of the protocol, the oldest first.
-    pub(crate) fn made(&self) -> Vec<Choice> {
-        self.made.lock().clone()
-    }
-
-    fn note(&self, from: String, to: String, why: &str) {
-        let at = self.opened.elapsed();
-        let mut made = self.made.lock();
-        if made.len() >= KEPT {
-            made.remove(0);
-        }
-        made.push(Choice { at, what: "protocol".to_string(), key: None, from, to, why: why.to_string() });
     }
 
     /// Puts a protocol in force. Waits for transactions that an earlier change has had retried.
@@ -132,7 +94,7 @@ impl ProtocolChange {
             self.put_in_force(number);
         };
         self.engine.loads().between(|| self.is_closed(), change).ok_or(Error::Closed)?;
-        self.note(before.to_string(), kind.to_string(), "it was set");
+        self.choices.note("protocol", before.name(), kind.name(), "it was set");
         if self.engine.protocol().phases().is_some() {
             self.phases.start(&self.engine, &self.input)?;
         }

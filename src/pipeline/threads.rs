@@ -4,6 +4,8 @@
 //! the system refuses the next one. They are stopped in the opposite order, from input to output: each stage ends when
 //! its queue is closed and empty, so all work in the pipeline drains.
 
+mod on_demand;
+
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
@@ -18,9 +20,9 @@ use crate::pipeline::checkpoint::Checkpointer;
 use crate::pipeline::engine::Engine;
 use crate::pipeline::input::Input;
 use crate::pipeline::log::{LogStage, OwnLog, Preparation};
-use crate::pipeline::maintenance::Maintenance;
 use crate::pipeline::partition::executor;
-use crate::pipeline::{output, phase_coordinator, reclaimer, worker_thread};
+use crate::pipeline::{output, reclaimer, worker_thread};
+pub(crate) use on_demand::{MaintenanceThread, PhaseThread};
 
 /// A log, and what keeps its segments ready if they are on a disk.
 pub(crate) type Log = (Box<dyn LogStore>, Option<Arc<Preparation>>);
@@ -31,7 +33,7 @@ pub(crate) struct Threads {
     stop_log: Arc<AtomicBool>,
     preparation: Option<Arc<Preparation>>,
     checkpointer: Option<Arc<Checkpointer>>,
-    maintenance: Arc<Maintenance>,
+    maintenance: Arc<MaintenanceThread>,
     phases: Arc<PhaseThread>,
 }
 
@@ -46,7 +48,6 @@ struct Running {
     preparation: Vec<JoinHandle<()>>,
     checkpoint: Vec<JoinHandle<()>>,
     follower: Vec<JoinHandle<()>>,
-    maintenance: Vec<JoinHandle<()>>,
     sampler: Vec<JoinHandle<()>>,
     reclaimer: Vec<JoinHandle<()>>,
     upkeep: Vec<JoinHandle<()>>,
@@ -107,10 +108,7 @@ impl Starting<'_> {
             self.start(format!("input-{number}"), |running| &mut running.input, move || input.run(&engine))?;
         }
         if engine.protocol().phases().is_some() {
-            self.running.started += 1;
-            if self.running.started > self.plan.threads_max {
-                return Err(refused("phases", &std::io::ErrorKind::WouldBlock.into()));
-            }
+            self.count("phases")?;
             threads.phases.start(engine, self.plan.input)?;
         }
         if let Some(checkpointer) = &threads.checkpointer {
@@ -157,12 +155,10 @@ impl Starting<'_> {
 
     /// The threads beside the stages: each only where it has something to do.
     fn upkeep(&mut self, threads: &Threads) -> Result<()> {
-        let ThreadPlan { engine, input, automatic_admission, .. } = *self.plan;
-        let has_boundaries = input.executors().is_some_and(|executors| executors.len() > 1);
-        if automatic_admission || has_boundaries || input.schedule().needs_upkeep() {
-            let (engine, input, maintenance) = (engine.clone(), input.clone(), threads.maintenance.clone());
-            let life = move || maintenance.run(&engine, &input, automatic_admission);
-            self.start("schedule".to_string(), |running| &mut running.maintenance, life)?;
+        let ThreadPlan { engine, input, .. } = *self.plan;
+        if threads.maintenance.is_needed(input) {
+            self.count("schedule")?;
+            threads.maintenance.start(engine, input)?;
         }
         if engine.sampler().is_some() {
             let engine = engine.clone();
@@ -182,17 +178,26 @@ impl Starting<'_> {
         self.start("memory".to_string(), |running| &mut running.upkeep, life)
     }
 
+    /// Counts a thread that is about to be started.
+    ///
+    /// # Errors
+    /// [`Error::ThreadRefused`]: it would be one too many.
+    fn count(&mut self, name: &str) -> Result<()> {
+        if self.running.started >= self.plan.threads_max {
+            return Err(refused(name, &std::io::ErrorKind::WouldBlock.into()));
+        }
+        self.running.started += 1;
+        Ok(())
+    }
+
     fn start(
         &mut self,
         name: String,
         group: impl FnOnce(&mut Running) -> &mut Vec<JoinHandle<()>>,
         body: impl FnOnce() + Send + 'static,
     ) -> Result<()> {
-        if self.running.started >= self.plan.threads_max {
-            return Err(refused(&name, &std::io::ErrorKind::WouldBlock.into()));
-        }
+        self.count(&name)?;
         let handle = spawn(&name, body)?;
-        self.running.started += 1;
         group(&mut self.running).push(handle);
         Ok(())
     }
@@ -214,7 +219,7 @@ impl Threads {
             stop_log: Arc::new(AtomicBool::new(false)),
             preparation: log.as_ref().and_then(|(_, preparation)| preparation.clone()),
             checkpointer,
-            maintenance: Arc::default(),
+            maintenance: Arc::new(MaintenanceThread::new(plan.automatic_admission)),
             phases: Arc::default(),
         };
         let mut starting = Starting { plan, running: Running::default() };
@@ -231,6 +236,11 @@ impl Threads {
     /// The coordinator of the phases.
     pub(crate) fn phases(&self) -> &Arc<PhaseThread> {
         &self.phases
+    }
+
+    /// The maintenance thread.
+    pub(crate) fn maintenance(&self) -> &Arc<MaintenanceThread> {
+        &self.maintenance
     }
 
     /// Starts a thread that is needed from now on; it ends on request, before [`stop`](Self::stop).
@@ -262,7 +272,6 @@ impl Threads {
         }
         join(&mut running.follower);
         self.maintenance.stop();
-        join(&mut running.maintenance);
         engine.store().retired_tables().stop();
         join(&mut running.reclaimer);
         engine.sampler().into_iter().for_each(Sampler::stop);
@@ -301,33 +310,6 @@ impl Threads {
         engine.store().slabs().stop_upkeep();
         join(&mut running.upkeep);
         failure.map_or(Ok(()), Err)
-    }
-}
-
-/// The coordinator of the phases: a thread that is there while the protocol in force has phases.
-#[derive(Default)]
-pub(crate) struct PhaseThread(Mutex<Vec<JoinHandle<()>>>);
-
-impl PhaseThread {
-    /// Starts it; no other one is running.
-    ///
-    /// # Errors
-    /// [`Error::ThreadRefused`].
-    pub(crate) fn start(&self, engine: &Arc<Engine>, input: &Arc<Input>) -> Result<()> {
-        engine.phase_change().resume();
-        let (engine, input) = (engine.clone(), input.clone());
-        let handle = spawn("phases", move || phase_coordinator::run(&engine, &input))?;
-        self.0.lock().push(handle);
-        Ok(())
-    }
-
-    /// Ends it, and with it the last split phase.
-    pub(crate) fn stop(&self, engine: &Engine) {
-        engine.phase_change().stop();
-        if let Some(phases) = engine.protocol().phases() {
-            phases.wake();
-        }
-        join(&mut self.0.lock());
     }
 }
 

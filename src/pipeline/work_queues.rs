@@ -14,11 +14,14 @@
 //!
 //! Invariants: no call waits in a queue while a worker that should run it sleeps.
 //!
+//! Whether queues are shared can change at any time ([`WorkQueues::share`]), as another schedule takes the place of the first.
+//!
 //! Concurrency: a worker sets `asleep` before it sleeps, then checks all queues once more; a thread that enqueues or
 //! finishes a call publishes that, then looks for idle workers. All these accesses are sequentially consistent, so at least
 //! one of the two sees the other. One call wakes one worker. A worker that dequeues a call and leaves others behind wakes
 //! the next worker, so that calls that were enqueued together do not wait for a worker that is busy with the first.
 
+mod sharing;
 mod stealing;
 
 use std::collections::VecDeque;
@@ -27,6 +30,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::base::atomics::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::diagnostics::activity::{Activity, at};
+pub(crate) use sharing::Sharing;
 
 /// An item of the queues.
 pub(crate) trait Work {
@@ -37,13 +41,6 @@ pub(crate) trait Work {
     fn waits_for_rivals(&self) -> bool {
         false
     }
-}
-
-/// The rules by which workers share their queues.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sharing {
-    /// The maximum number of calls in a queue.
-    pub(crate) bound: usize,
 }
 
 /// One worker's queue.
@@ -104,7 +101,8 @@ impl Drop for StandIn<'_> {
 /// All workers' queues.
 pub(crate) struct WorkQueues<T> {
     queues: Box<[Queue<T>]>,
-    sharing: Option<Sharing>,
+    /// The most calls in a queue if queues are shared; 0 if they are not.
+    bound: AtomicUsize,
     /// Number of workers that sleep or are about to.
     idle: AtomicUsize,
     /// Number of callers' threads that run a call in the place of an idle worker.
@@ -127,18 +125,13 @@ impl<T: Work> WorkQueues<T> {
         };
         WorkQueues {
             queues: (0..workers).map(queue).collect(),
-            sharing,
+            bound: AtomicUsize::new(sharing.map_or(0, |sharing| sharing.bound)),
             idle: AtomicUsize::new(0),
             standing_in: AtomicUsize::new(0),
             batches: AtomicU64::new(0),
             items: AtomicU64::new(0),
             stolen: AtomicU64::new(0),
         }
-    }
-
-    /// Returns true if workers steal.
-    pub(crate) fn are_shared(&self) -> bool {
-        self.sharing.is_some()
     }
 
     /// The number of queues.
@@ -158,8 +151,7 @@ impl<T: Work> WorkQueues<T> {
         queue: usize,
         mut state: MutexGuard<'q, State<T>>,
     ) -> MutexGuard<'q, State<T>> {
-        let bound = self.sharing.map_or(usize::MAX, |sharing| sharing.bound);
-        while state.items.len() >= bound && !state.closed {
+        while state.items.len() >= self.most_calls() && !state.closed {
             state.blocked += 1;
             self.queues[queue].drained.wait(&mut state);
             state.blocked -= 1;
@@ -170,8 +162,7 @@ impl<T: Work> WorkQueues<T> {
     /// Enqueues a call unless the queue is full.
     pub(crate) fn try_push(&self, queue: usize, item: T) -> Put<T> {
         let state = self.queues[queue].state.lock();
-        let bound = self.sharing.map_or(usize::MAX, |sharing| sharing.bound);
-        if state.items.len() >= bound && !state.closed {
+        if state.items.len() >= self.most_calls() && !state.closed {
             return Put::Full(item);
         }
         if self.put(queue, state, |items| items.push_back(item)) { Put::In } else { Put::Closed }
@@ -198,7 +189,7 @@ impl<T: Work> WorkQueues<T> {
         own.waiting.store(state.items.len(), Ordering::SeqCst);
         let asleep = own.asleep.load(Ordering::SeqCst);
         let another = !asleep
-            && self.sharing.is_some()
+            && self.are_shared()
             && self.idle.load(Ordering::SeqCst) > 0
             && self.has_stealable(&state);
         drop(state);
@@ -234,16 +225,16 @@ impl<T: Work> WorkQueues<T> {
         let own = &self.queues[worker];
         loop {
             let state = own.state.lock();
-            let waiting = state.items.len();
+            let (waiting, are_shared) = (state.items.len(), self.are_shared());
             if waiting > 0
-                && self.sharing.is_some()
+                && are_shared
                 && let Some(group) = self.group(&state, worker, at_most)
             {
                 let freed = self.runs(worker, state.items[group[0]].conflict_class());
                 self.take_from(worker, state, |items| remove(items, &group, into));
                 return self.wake_for(freed, worker);
             }
-            if waiting > 0 && self.sharing.is_none() {
+            if waiting > 0 && !are_shared {
                 return self
                     .take_from(worker, state, |items| into.extend(items.drain(..waiting.min(at_most))));
             }
@@ -272,7 +263,7 @@ impl<T: Work> WorkQueues<T> {
         // Calls that were enqueued while the worker slept, or in one batch, have woken only one worker. SeqCst: the
         // remaining calls were published before this search for idle workers (see the module docs).
         let another = left > 0
-            && self.sharing.is_some()
+            && self.are_shared()
             && self.idle.load(Ordering::SeqCst) > 0
             && self.has_stealable(&state);
         drop(state);
@@ -297,7 +288,7 @@ impl<T: Work> WorkQueues<T> {
         let found = self.steal(worker, into);
         let _idle = at(Activity::Idle);
         let mut state = own.state.lock();
-        while !found && self.group(&state, worker, 1).is_none() && !state.nudged && !state.closed {
+        while !found && !self.has_runnable(&state, worker) && !state.nudged && !state.closed {
             own.filled.wait(&mut state);
         }
         state.nudged = false;

@@ -117,7 +117,7 @@ mod tests {
                 .body(|_| Ok(()));
             let definition = ProcedureDefinition::new("p").parameter("n", DataType::Int64);
             let definition = definition.phase([first(repeated)]).phase([led]);
-            let naming = Naming { tables: &[], partition_key: None };
+            let naming = Naming { tables: &[], partition_key: None, is_partitioned: false };
             let procedure = Registered::new(table.shared().store(), definition, &naming).expect("sound");
             let mut footprint = Footprint::default();
             let args = args![3];

@@ -23,8 +23,10 @@ use crate::types::{Args, DataType, Value};
 pub(crate) struct Naming<'n> {
     /// Its tables.
     pub(crate) tables: &'n [Arc<TableCore>],
-    /// The column by whose value calls are placed, where that is the schedule.
+    /// The column by whose value the schedule `partition` places calls.
     pub(crate) partition_key: Option<&'n str>,
+    /// True if that schedule is in force, so that a key which is no column is an error.
+    pub(crate) is_partitioned: bool,
 }
 
 impl Naming<'_> {
@@ -43,7 +45,7 @@ impl Naming<'_> {
                 }
             }
         }
-        if domains.is_empty() {
+        if domains.is_empty() && self.is_partitioned {
             return Err(Error::InvalidOption {
                 option: "partition_key",
                 given: key.to_string(),

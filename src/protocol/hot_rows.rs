@@ -14,6 +14,7 @@ use std::time::Duration;
 use super::attempt::{Access, Attempt, Claim, TRACKED};
 use super::write_predictor::WritePredictor;
 use super::{MAX_OPTIMISTIC_ATTEMPTS, Try};
+use crate::base::atomics::{AtomicBool, Ordering};
 use crate::diagnostics::recent_counts::interval_now;
 use crate::error::Result;
 use crate::lock::hot_rows::Owner;
@@ -31,7 +32,7 @@ pub(crate) struct HotRowQueues {
     rows: Arc<HotRows>,
     writers: WritePredictor,
     /// True if attempts reserve hot rows, and not only sessions.
-    concerns_attempts: bool,
+    concerns_attempts: AtomicBool,
 }
 
 /// The reservations of a thread's attempts.
@@ -57,7 +58,14 @@ pub(super) static TRACKED_AND_RESERVED: Access = Access { claim: Some(reserve_ho
 impl HotRowQueues {
     /// `concerns_attempts`: whether attempts reserve rows, and not only sessions.
     pub(crate) fn new(concerns_attempts: bool) -> HotRowQueues {
+        let concerns_attempts = AtomicBool::new(concerns_attempts);
         HotRowQueues { rows: Arc::default(), writers: WritePredictor::new(), concerns_attempts }
+    }
+
+    /// Has attempts reserve rows that become hot from now on, or only sessions.
+    pub(crate) fn set_concerns_attempts(&self, concerns_attempts: bool) {
+        // Relaxed: one conflict more or less.
+        self.concerns_attempts.store(concerns_attempts, Ordering::Relaxed);
     }
 
     /// The rows.
@@ -87,7 +95,7 @@ impl HotRowQueues {
     /// An attempt has failed because a rival has changed a row that it had read and would have written.
     #[cold]
     pub(crate) fn note_conflict(&self, table: &TableCore, key: &[u8]) {
-        if self.concerns_attempts && !table.is_internal() {
+        if self.concerns_attempts.load(Ordering::Relaxed) && !table.is_internal() {
             self.rows.note_conflict(Kind::Attempt, table.records_identity(), key);
         }
     }

@@ -10,11 +10,13 @@
 //! | `history`, `state`, `slots` | aborts and placements of each reference, in lock-free tables of a fixed size |
 //! | `hot_key_cache` | the references with the most aborts, in a table small enough for the CPU cache |
 //! | `predict` | the placement decision, and its periodic maintenance |
+//! | `in_force` | the schedule in force, which another one can replace |
 //! | `admission` | how many calls are admitted at once |
 
 pub(crate) mod admission;
 mod history;
 mod hot_key_cache;
+pub(crate) mod in_force;
 mod policy;
 mod predict;
 pub(crate) mod reference;
@@ -39,6 +41,13 @@ pub enum ScheduleKind {
     /// A call is placed in the queue of the calls with which it would probably conflict, as predicted from earlier
     /// aborts.
     Predict,
+}
+
+impl ScheduleKind {
+    /// Returns true if it learns from the calls that have ended, which takes upkeep.
+    pub(crate) fn learns(self) -> bool {
+        self == ScheduleKind::Predict
+    }
 }
 
 /// The time at which `predict` forgets in which queues a reference was placed (the paper's State pruning).
@@ -126,6 +135,22 @@ impl Schedule {
         }
     }
 
+    /// Its kind.
+    pub(crate) fn kind(&self) -> ScheduleKind {
+        match self {
+            Schedule::Random => ScheduleKind::Random,
+            Schedule::Partition(_) => ScheduleKind::Partition,
+            Schedule::Predict(_) => ScheduleKind::Predict,
+        }
+    }
+
+    /// Forgets what it has learned: it is put in force.
+    fn begin_again(&self) {
+        if let Schedule::Predict(predict) = self {
+            predict.begin_again();
+        }
+    }
+
     /// The part of a call that it needs to place it.
     #[inline]
     pub(crate) fn wanted(&self) -> Wanted {
@@ -175,11 +200,6 @@ impl Schedule {
         }
     }
 
-    /// Returns true if [`maintain`](Self::maintain) must be called.
-    pub(crate) fn needs_upkeep(&self) -> bool {
-        matches!(self, Schedule::Predict(_))
-    }
-
     /// The state of `predict`; `None` for other schedules.
     pub(crate) fn report(&self) -> Option<ScheduleReport> {
         match self {
@@ -214,7 +234,6 @@ mod tests {
             (random.place(&none), random.place_by_key(Scalar(7)), random.report()),
             (None, None, None)
         );
-        assert!(!random.needs_upkeep() && schedule(ScheduleKind::Predict).needs_upkeep());
     }
 
     #[test]

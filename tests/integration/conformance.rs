@@ -4,8 +4,8 @@
 pub mod suite;
 
 use heddledb::{
-    LockConflict, LockingOptions, Options, PartitionedOptions, PhasedOptions, Plan, ProtocolKind,
-    ProtocolOptions, SerialOptions, SerialVariant,
+    LockConflict, LockingOptions, Options, PartitionedOptions, PhasedOptions, Plan, PredictOptions,
+    ProtocolKind, ProtocolOptions, ScheduleKind, ScheduleOptions, SerialOptions, SerialVariant,
 };
 use suite::{Subject, anomalies, histories, semantics};
 
@@ -106,6 +106,11 @@ enter! {
     ];
 }
 
+/// The schedule `random`, and `predict` that decides from the first call on.
+fn learning_at_once() -> ScheduleOptions {
+    ScheduleOptions::from(ScheduleKind::Random).predict(PredictOptions::default().history_seconds(0.0))
+}
+
 /// Phases of half a millisecond.
 fn shortest() -> PhasedOptions {
     PhasedOptions::default().phase_milliseconds(0.5)
@@ -138,8 +143,9 @@ fn moving(options: Options) -> Configuration {
     Configuration { moves: true, ..options.into() }
 }
 
-/// The protocol that is in force at first is replaced by another one every few milliseconds; so it is tested with each.
+/// The protocol and the schedule that are in force at first are replaced by others every few milliseconds; so each is tested with each.
 fn changing(options: Options) -> Configuration {
+    let options = options.schedule(learning_at_once().partition_key("id"));
     Configuration { changes: true, labels: true, ..options.into() }
 }
 

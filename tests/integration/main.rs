@@ -60,6 +60,7 @@ mod repeated_actions;
 mod run_declared;
 mod scan_errors;
 mod schedule;
+mod schedule_changes;
 mod schema_changes;
 mod schema_crashes;
 mod sequences;

@@ -9,8 +9,8 @@ use crate::support::concurrent::{
     Gate, accounts, balance, deposit, in_memory, on_disk, open, small, total, transfer, watched,
 };
 use heddledb::{
-    DataType, Database, Error, Options, PhasedOptions, ProtocolKind, Range, SerialOptions, SplitOperation,
-    TableDefinition, args, key, row,
+    DataType, Database, Error, Options, PhasedOptions, ProtocolKind, Range, ScheduleKind, ScheduleOptions,
+    SerialOptions, SplitOperation, TableDefinition, args, key, row,
 };
 
 /// The protocols that can take each other's place.
@@ -19,7 +19,8 @@ fn changeable() -> Vec<ProtocolKind> {
 }
 
 fn short_phases() -> Options {
-    small().protocol(PhasedOptions::default().phase_milliseconds(0.5)).workers(2)
+    let schedule = ScheduleOptions::from(ScheduleKind::Random).partition_key("id");
+    small().protocol(PhasedOptions::default().phase_milliseconds(0.5)).schedule(schedule).workers(2)
 }
 
 #[test]

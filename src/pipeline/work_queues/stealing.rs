@@ -107,7 +107,7 @@ impl<T: Work> WorkQueues<T> {
                 items.iter().take(LOOKED_AT).position(|item| !running.contains(&item.conflict_class()))
             }
             Victim::Crowded => {
-                let crowded = self.sharing.is_some_and(|sharing| items.len() > sharing.bound / 2);
+                let crowded = self.sharing().is_some_and(|sharing| items.len() > sharing.bound / 2);
                 items.iter().take(LOOKED_AT).position(|item| crowded && !item.waits_for_rivals())
             }
         }
@@ -116,7 +116,7 @@ impl<T: Work> WorkQueues<T> {
     /// Steals one call from another worker's queue, if it can: from the longest queue with a call whose conflict class no
     /// worker is running, or else from the longest crowded queue.
     pub(super) fn steal(&self, worker: usize, into: &mut Vec<T>) -> bool {
-        if self.sharing.is_none() {
+        if !self.are_shared() {
             return false;
         }
         // SeqCst: a worker loads this last before it sleeps (see the parent's docs).

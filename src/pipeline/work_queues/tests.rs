@@ -312,3 +312,36 @@ fn every_call_is_dequeued_exactly_once_with_many_producers_and_workers() {
         assert_eq!(queues.stolen() > 0, sharing.is_some());
     }
 }
+
+#[test]
+fn a_change_of_sharing_wakes_all_that_it_concerns() {
+    let queues = WorkQueues::new(2, None);
+    thread::scope(|scope| {
+        let thief = scope.spawn(move_take(&queues, 1));
+        wait_for_sleepers(&queues, 1);
+        assert!(queues.push(0, 7));
+        queues.share(SHARED);
+        assert_eq!(thief.join().expect("no panic"), [7], "a call that no thief was woken for");
+    });
+    let queues = WorkQueues::new(2, Some(Sharing { bound: 1 }));
+    assert!(queues.push(0, 1));
+    thread::scope(|scope| {
+        let maker = scope.spawn(|| queues.push(0, 2));
+        while queues.queues[0].state.lock().blocked == 0 {
+            thread::yield_now();
+        }
+        queues.share(None);
+        assert!(maker.join().expect("no panic"), "there is room without a bound");
+    });
+    assert_eq!(take(&queues, 0), [1, 2]);
+    let queues = WorkQueues::new(2, SHARED);
+    assert!(queues.push(0, 10_000));
+    assert_eq!(take(&queues, 0), [10_000]);
+    assert!(queues.push(1, 10_001));
+    thread::scope(|scope| {
+        let other = scope.spawn(move_take(&queues, 1));
+        wait_for_sleepers(&queues, 1);
+        queues.share(None);
+        assert_eq!(other.join().expect("no panic"), [10_001], "rivals do not wait for each other any more");
+    });
+}

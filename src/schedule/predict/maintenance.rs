@@ -118,6 +118,19 @@ impl Maintenance {
         false
     }
 
+    /// The next call is as the first one: by then calls may be others.
+    pub(crate) fn begin_again(&mut self, predict: &Predict) {
+        self.begun = false;
+        self.filling = None;
+        self.learns_again = false;
+        predict.history.refill();
+        let share = if self.settings.history.is_zero() { SHARE_WHILE_CHANGING } else { SHARE_AT_FIRST };
+        // Relaxed: a thread that still sees the old state places one more call by it.
+        predict.share.store(share, Ordering::Relaxed);
+        predict.idle.store(false, Ordering::Relaxed);
+        predict.begun.store(false, Ordering::Relaxed);
+    }
+
     /// The first call has come.
     fn begin(&mut self, observation: Observation) {
         self.begun = true;

@@ -82,6 +82,11 @@ impl Predict {
         }
     }
 
+    /// Forgets what it has learned, as far as that decides placements: the next call is as the first one.
+    pub(crate) fn begin_again(&self) {
+        self.maintenance.lock().begin_again(self);
+    }
+
     pub(crate) fn policy(&self) -> Policy {
         self.policy
     }

@@ -1,20 +1,20 @@
-//! Continuous changes of the protocol while a database is tested.
+//! Continuous changes of the protocol and of the schedule while a database is tested.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use heddledb::{Database, ProtocolKind};
+use heddledb::{Database, ProtocolKind, ScheduleKind};
 
-/// Puts one protocol after the other in force, until it is dropped.
+/// Puts one protocol, or one schedule, after the other in force, until it is dropped.
 pub struct Changer {
     stopped: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Changer {
-    /// For this database, whose protocol must not be `partitioned`.
+    /// For this database, whose protocol must not be `partitioned`, and which has a partition key.
     pub fn of(db: &Database) -> Changer {
         let stopped = Arc::new(AtomicBool::new(false));
         let (db, is_stopped) = (db.clone(), stopped.clone());
@@ -27,6 +27,9 @@ impl Changer {
                 let kind = kinds[random.usize(0..kinds.len())];
                 db.set_protocol(kind).expect("a protocol that can be changed");
                 assert_eq!(db.protocol(), kind, "nothing else changes it");
+                let schedule = ScheduleKind::ALL[random.usize(0..ScheduleKind::ALL.len())];
+                db.set_schedule(schedule).expect("a schedule that can be changed");
+                assert_eq!(db.schedule_kind(), schedule, "nothing else changes it");
                 if is_stopped.load(Ordering::SeqCst) {
                     return;
                 }

@@ -24,6 +24,7 @@ pub(super) const MODELS: &[Model] = &[
         rivals_wait_no_longer_than_they_must,
     ),
     Model::new("work_queues::closing_lets_everybody_go", MIDDLE, closing_lets_everybody_go),
+    Model::new("work_queues::sharing_leaves_no_call_behind", MIDDLE, sharing_leaves_no_call_behind),
 ];
 
 impl Work for u32 {
@@ -135,6 +136,20 @@ fn rivals_wait_no_longer_than_they_must() {
     drop(number);
     queues.close();
     assert_eq!(gather(workers), [100, 101, 102]);
+}
+
+/// A call for a worker that never looks at it, enqueued while the queues begin to be shared: the other worker steals it, whether it was
+/// enqueued by the old rules or the new ones.
+fn sharing_leaves_no_call_behind() {
+    let queues = Arc::new(WorkQueues::new(2, None));
+    let thief = take_once(queues.clone(), 1);
+    let maker = {
+        let queues = queues.clone();
+        thread::spawn(move || assert!(queues.push(0, 1)))
+    };
+    queues.share(Some(Sharing { bound: 8 }));
+    maker.join().expect("it is enqueued");
+    assert_eq!(gather([thief]), [1]);
 }
 
 /// Workers that sleep, and a maker that waits for room, when the queues are closed: the queued calls are
