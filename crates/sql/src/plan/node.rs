@@ -105,6 +105,8 @@ pub(crate) enum Node {
         input: Box<Plan>,
         keys: Vec<SortKey>,
         limit: Option<Limit>,
+        /// Number of leading keys by which the input is sorted already. With a limit, the rest of the input is not read.
+        presorted: usize,
     },
     Limit {
         input: Box<Plan>,

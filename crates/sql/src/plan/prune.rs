@@ -79,7 +79,7 @@ fn narrow_node(plan: &mut Plan, needed: &Slots) -> Vec<usize> {
             narrow_aggregate(node);
             (0..width).collect()
         }
-        Node::Sort { input, keys, limit } => {
+        Node::Sort { input, keys, limit, .. } => {
             let mut wanted = needed.clone();
             wanted.extend(keys.iter().map(|key| key.slot));
             let ties = limit.iter_mut().filter_map(|limit| limit.ties.as_mut()).flatten();

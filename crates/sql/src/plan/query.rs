@@ -40,27 +40,27 @@ impl Planner<'_> {
         let query = &*query;
         let limit = self.limit(query)?;
         // Rows that are skipped because others have them do not count.
-        let sort_limit = if locks.is_empty() { limit.clone() } else { None };
-        let (mut plan, is_sorted, late) = match &query.body {
+        let sort_limit = limit.clone().filter(|limit| locks.is_empty() && limit.ties.is_none());
+        let (mut plan, sorted, late) = match &query.body {
             QueryBody::Select(select) => self.select(query, select, locks.is_empty())?,
             QueryBody::Set { operation, all, left, right } => {
-                (self.set_operation(*operation, *all, left, right)?, false, None)
+                (self.set_operation(*operation, *all, left, right)?, 0, None)
             }
-            QueryBody::Values(rows) => (self.values(rows, query.columns.len())?, false, None),
+            QueryBody::Values(rows) => (self.values(rows, query.columns.len())?, 0, None),
         };
         let first = late.as_ref().map_or(0, Late::first);
         let keys: Vec<SortKey> = query.order_by.iter().map(|sort| sort_key(sort, first)).collect();
         if let QueryBody::Select(select) = &query.body {
             plan = self.distinct(plan, select, &keys, first);
         }
-        let is_sorted = is_sorted
-            || keys.is_empty()
+        let is_sorted = sorted == keys.len()
             || matches!(&query.body, QueryBody::Select(select) if matches!(select.distinct, Distinct::On(_)));
         if !is_sorted {
             let (width, rows, cost) = (plan.width, plan.rows, plan.cost);
             let cost = cost + rows * rows.max(2.0).log2() * 0.2;
-            plan =
-                self.plan(Node::Sort { input: Box::new(plan), keys, limit: sort_limit }, width, rows, cost);
+            let presorted = if sort_limit.is_some() { sorted } else { 0 };
+            let sort = Node::Sort { input: Box::new(plan), keys, limit: sort_limit, presorted };
+            plan = self.plan(sort, width, rows, cost);
         }
         if let Some(late) = late {
             plan = self.late_targets(plan, late)?;
@@ -131,7 +131,7 @@ impl Planner<'_> {
                         keys.push(SortKey { slot, descending: false, nulls_first: false });
                     }
                 }
-                let sort = Node::Sort { input: Box::new(plan), keys, limit: None };
+                let sort = Node::Sort { input: Box::new(plan), keys, limit: None, presorted: 0 };
                 let sorted = self.plan(sort, width, rows, cost + rows * 3.0);
                 let node = Node::DistinctOn { input: Box::new(sorted), slots };
                 self.plan(node, width, rows, cost + rows * 3.0)
@@ -251,18 +251,18 @@ impl Planner<'_> {
         Ok(self.plan(Node::Values(rows), width, count, count))
     }
 
-    /// A SELECT's targets, and whether they are in the query's order.
+    /// A SELECT's targets, and the number of the leading keys of the query's order in which they are.
     fn select(
         &mut self,
         query: &BoundQuery,
         select: &BoundSelect,
         may_be_late: bool,
-    ) -> Result<(Plan, bool, Option<Late>)> {
+    ) -> Result<(Plan, usize, Option<Late>)> {
         // With several sets, equal columns of a subquery are NULL in different ones.
         let has_sets = select.grouping_sets.as_ref().is_some_and(|sets| sets.len() > 1);
         let merges = !(has_sets || select.grouping_sets.is_some() && has_outer_subquery(select));
         let tree = self.join_tree(select, &select.from, merges);
-        let wanted = self.wanted(select, &query.order_by);
+        let wanted = self.wanted(select, query);
         let mut stage = match self.extremes(select, &tree)? {
             Some(stage) => stage,
             None => {
@@ -270,7 +270,8 @@ impl Planner<'_> {
                 self.join(tree, &wanted)?
             }
         };
-        let is_sorted = !wanted.is_empty() && satisfies(&stage.order, &wanted);
+        let is_in_order = |keys: &usize| satisfies(&stage.order, &wanted[..*keys]);
+        let sorted = (1..=wanted.len()).rev().find(is_in_order).unwrap_or(0);
         let around = self.grouping_sets.take();
         if select.grouping_sets.is_some() {
             stage = self.group(query.id, select, stage)?;
@@ -290,7 +291,7 @@ impl Planner<'_> {
         }
         let mut late = None;
         let plan = match late_of(query, select, &targets) {
-            Some(late_targets) if may_be_late && !is_sorted => {
+            Some(late_targets) if may_be_late && !(0 < sorted && sorted == query.order_by.len()) => {
                 let (plan, found) = self.early_targets(targets, late_targets, stage)?;
                 late = Some(found);
                 plan
@@ -299,7 +300,7 @@ impl Planner<'_> {
             _ => self.targets(&targets, stage)?,
         };
         self.grouping_sets = around;
-        Ok((plan, is_sorted, late))
+        Ok((plan, sorted, late))
     }
 
     pub(crate) fn targets(&mut self, targets: &[BoundExpr], stage: Stage) -> Result<Plan> {
@@ -317,8 +318,9 @@ impl Planner<'_> {
         Ok(self.plan(Node::Project { input: Box::new(plan), expressions }, width, rows, cost))
     }
 
-    /// The columns by which rows should be sorted so that no sort is needed; empty if this is impossible.
-    fn wanted(&self, select: &BoundSelect, order_by: &[BoundSort]) -> Vec<Sorted> {
+    /// The columns by which rows should be sorted so that no sort is needed, or only a part of the rows is sorted; empty if
+    /// this is impossible.
+    fn wanted(&self, select: &BoundSelect, query: &BoundQuery) -> Vec<Sorted> {
         let is_plain = select.grouping_sets.is_none()
             && select.windows.is_empty()
             && !select.set_returning
@@ -326,7 +328,7 @@ impl Planner<'_> {
         if !is_plain {
             return Vec::new();
         }
-        let sorted = order_by.iter().map(|sort| {
+        let sorted = query.order_by.iter().map_while(|sort| {
             let target = select.targets.get(sort.target)?;
             let expr = substituted(&target.expr, &self.merged);
             let (relation, column) = match expr {
@@ -340,7 +342,9 @@ impl Planner<'_> {
                 nulls_first: Some(sort.nulls_first),
             })
         });
-        sorted.collect::<Option<Vec<_>>>().unwrap_or_default()
+        let sorted: Vec<Sorted> = sorted.collect();
+        let is_enough = sorted.len() == query.order_by.len() || few_rows(query).is_some();
+        if is_enough { sorted } else { Vec::new() }
     }
 
     /// A number for a relation that no statement names.

@@ -136,12 +136,39 @@ struct Order<'r, 's> {
 }
 
 impl<'r> Order<'r, '_> {
-    /// The cheapest way, if it costs little more than the best way in any order. `rows`: how many there are expected to be;
-    /// `few`: how many of them are wanted.
+    /// The cheapest way, if it costs little more than the best way in any order. If few rows are wanted, the first keys
+    /// of the order may be enough. `rows`: how many there are expected to be; `few`: how many of them are wanted.
     fn best(&self, best: &Candidate<'r>, rows: f64, few: Option<f64>) -> Option<InOrder<'r>> {
         if best.is_point && best.rows <= 1.0 || self.wanted.is_empty() {
             return None;
         }
+        self.cheapest(best, rows, few, self.wanted).or_else(|| {
+            (1..self.wanted.len()).rev().find_map(|keys| {
+                let wanted = &self.wanted[..keys];
+                // All rows that equal the last one in these keys are read, too.
+                let equal = rows / self.distinct(wanted);
+                self.cheapest(best, rows, Some(few? + equal), wanted)
+            })
+        })
+    }
+
+    /// The estimated number of different values of these keys.
+    fn distinct(&self, keys: &[Sorted]) -> f64 {
+        let of_key = |sorted: &Sorted| match sorted.key {
+            Key::Column(_, column) => path::distinct(self.table, self.statistics, column),
+            _ => 1.0,
+        };
+        keys.iter().map(of_key).product()
+    }
+
+    /// The cheapest way to rows in the order of these keys.
+    fn cheapest(
+        &self,
+        best: &Candidate<'r>,
+        rows: f64,
+        few: Option<f64>,
+        wanted: &[Sorted],
+    ) -> Option<InOrder<'r>> {
         // Only the wanted rows are read.
         let read = few.map_or(1.0, |few| (few / rows.max(1.0)).min(1.0));
         let sort_cost = 2.0 * best.rows.max(2.0) * best.rows.max(2.0).log2() * 0.2;
@@ -161,7 +188,7 @@ impl<'r> Order<'r, '_> {
                 continue;
             }
             if let Some(sorted) =
-                [false, true].into_iter().find_map(|backward| self.sorted(&candidate, backward))
+                [false, true].into_iter().find_map(|backward| self.sorted(&candidate, backward, wanted))
             {
                 found = Some((cost, sorted));
             }
@@ -169,15 +196,15 @@ impl<'r> Order<'r, '_> {
         found.map(|(_, found)| found)
     }
 
-    /// A candidate in the wanted order, if it is read in this direction.
-    fn sorted(&self, candidate: &Candidate<'r>, backward: bool) -> Option<InOrder<'r>> {
+    /// A candidate in a wanted order, if it is read in this direction.
+    fn sorted(&self, candidate: &Candidate<'r>, backward: bool, wanted: &[Sorted]) -> Option<InOrder<'r>> {
         let mut order = candidate.sorted(self.table, self.relation, self.restrictions, backward);
-        if satisfies(&order, self.wanted) {
+        if satisfies(&order, wanted) {
             return Some((candidate.clone(), backward, order));
         }
         let first = order.iter_mut().find(|sorted| !sorted.is_fixed)?;
         first.nulls_first = first.nulls_first.map(|nulls_first| !nulls_first);
-        if !satisfies(&order, self.wanted) {
+        if !satisfies(&order, wanted) {
             return None;
         }
         Some((candidate.with_nulls_at_other_end(backward)?, backward, order))

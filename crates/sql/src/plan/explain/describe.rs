@@ -203,9 +203,15 @@ impl Describer<'_> {
             Node::Hash(node) => self.hash_join(node, slots),
             Node::Aggregate(node) => aggregate(node, below),
             Node::Window(_) => plain("WindowAgg", "WindowAgg", Vec::new()),
-            Node::Sort { keys, limit, .. } => {
-                let title = if limit.is_some() { "Sort (top N)" } else { "Sort" };
-                plain(title, "Sort", vec![("Sort Key", Property::List(sort_keys(keys, below)))])
+            Node::Sort { keys, limit, presorted, .. } => {
+                let kind = if *presorted > 0 { "Incremental Sort" } else { "Sort" };
+                let title = format!("{kind}{}", if limit.is_some() { " (top N)" } else { "" });
+                let mut properties = vec![("Sort Key", Property::List(sort_keys(keys, below)))];
+                if *presorted > 0 {
+                    let keys = sort_keys(&keys[..*presorted], below);
+                    properties.push(("Presorted Key", Property::List(keys)));
+                }
+                plain(&title, kind, properties)
             }
             Node::Limit { .. } => plain("Limit", "Limit", Vec::new()),
             Node::Distinct { .. } => plain("Unique (hashed)", "Aggregate", Vec::new()),

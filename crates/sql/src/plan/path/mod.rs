@@ -9,6 +9,7 @@
 //! - A path returns every row that satisfies the conditions, and possibly others. The filter rechecks all conditions
 //!   except those that [`Candidate::covered`] names.
 
+mod converted;
 mod restriction;
 mod share;
 

@@ -12,6 +12,7 @@ use crate::bind::tree::{BoundExpr, Quantifier, RelationId, TruthValue};
 use crate::functions::Function;
 use crate::plan::expression::Comparison;
 use crate::plan::node::Pattern;
+use crate::plan::path::converted::converted;
 use crate::plan::translate::comparison_of;
 use crate::plan::walk::{is_volatile, relations_of};
 use crate::types::{Modifier, Type, Value};
@@ -152,8 +153,24 @@ impl Finder<'_> {
                 }
                 Some(lists(any))
             }
-            other => self.atom(other).map(|atom| vec![vec![atom]]),
+            other => match self.atom(other) {
+                Some(atom) => Some(vec![vec![atom]]),
+                None => self.converted(other).map(|atoms| vec![atoms]),
+            },
         }
+    }
+
+    /// The bounds of a column that is compared with a value of another type.
+    fn converted(&self, expr: &BoundExpr) -> Option<Vec<Atom>> {
+        let BoundExpr::Operator { operator, args, .. } = expr else { return None };
+        let [left, right] = &args[..] else { return None };
+        let comparison = Comparison::of_symbol(operator.name)?;
+        let sides = [(left, right, comparison), (right, left, comparison.swapped())];
+        sides.into_iter().find_map(|(side, value, comparison)| {
+            let column = self.column_of(side).filter(|_| self.gives(value))?;
+            let kinds = converted(comparison, side.ty(), value)?;
+            Some(kinds.into_iter().map(|kind| Atom { column, kind }).collect())
+        })
     }
 
     fn atom(&self, expr: &BoundExpr) -> Option<Atom> {

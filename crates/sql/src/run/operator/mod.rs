@@ -94,7 +94,9 @@ pub(crate) fn operator<'e>(plan: &'e Plan, run: &mut Run<'e>) -> Result<Running<
         }
         Node::Aggregate(node) => Box::new(aggregate::Aggregate::new(node)),
         Node::Window(node) => Box::new(window::Windows::new(node)),
-        Node::Sort { input, keys, limit } => Box::new(sort::Sort::new(input, &keys[..], limit.as_ref())),
+        Node::Sort { input, keys, limit, presorted } => {
+            Box::new(sort::Sort::new(input, &keys[..], limit.as_ref()).presorted(*presorted))
+        }
         Node::Limit { input, limit } => Box::new(limit::LimitRows::new(operator(input, run)?, limit)),
         Node::Distinct { input, slots } => {
             Box::new(distinct::DistinctRows::new(operator(input, run)?, plan.width, slots))

@@ -15,8 +15,9 @@ use std::cmp::Ordering;
 use heddledb::{Column, Range, Row, Value as Stored, ValueRef};
 
 use crate::catalog::Table;
-use crate::error::Result;
+use crate::error::{Result, SqlError, SqlState};
 use crate::plan::decoder::handle;
+use crate::plan::expression::Expr;
 use crate::plan::node::{Bound, IndexRanges, KeyRange, Several};
 use crate::plan::path::{has_key_order, holds_nulls};
 use crate::plan::scan::HIDDEN_KEY;
@@ -254,7 +255,7 @@ impl Opening<'_> {
     fn elements<'e>(
         &self,
         column: usize,
-        array: &'e crate::plan::expression::Expr,
+        array: &'e Expr,
         run: &mut Run<'e>,
         row: &[Value],
     ) -> Result<Vec<Stored>> {
@@ -306,7 +307,11 @@ impl Opening<'_> {
         let mut bounds = Bounds { lower: is_nullable.then_some((Stored::Null, true)), upper: None };
         for bound in &range.bounds {
             let Some(expr) = bound.expr() else { continue };
-            let value = run.evaluate(expr, row)?;
+            let value = match run.evaluate(expr, row) {
+                // A moment that the column's type cannot hold bounds nothing: the filter compares it in its own type.
+                Err(error) if matches!(expr, Expr::Cast(_)) && is_out_of_range(&error) => continue,
+                value => value?,
+            };
             if value.is_null() {
                 return Ok(None);
             }
@@ -337,6 +342,10 @@ impl Opening<'_> {
         }
         Ok(Some(bounds))
     }
+}
+
+fn is_out_of_range(error: &SqlError) -> bool {
+    error.state() == SqlState::DATETIME_FIELD_OVERFLOW
 }
 
 /// The handle of a column, or of the hidden key.

@@ -3,6 +3,7 @@
 //! # Invariants
 //! - The sort is stable.
 //! - With a limit of N rows, at most 2 N rows and a batch are kept.
+//! - Input that is sorted by the first keys is read until all rows that follow are behind the first N.
 //!
 //! # Concurrency
 //! A large input is divided among threads if it can be ([`parallel`](super::parallel)): each sorts a part, and the parts are
@@ -30,6 +31,7 @@ pub(crate) struct Sort<'e> {
     input: &'e Plan,
     keys: Cow<'e, [SortKey]>,
     limit: Option<&'e Limit>,
+    presorted: usize,
     state: State,
 }
 
@@ -81,6 +83,29 @@ impl Collected {
     }
 }
 
+/// The place in input that is sorted by the first keys behind which no wanted row is.
+struct Edge<'k> {
+    /// The keys by which the input is sorted.
+    keys: &'k [SortKey],
+    /// Number of rows to be read until the edge is known.
+    left: u64,
+    /// The last of the first rows that are wanted, in the input's order.
+    row: Option<Vec<Value>>,
+}
+
+impl Edge<'_> {
+    /// Returns true if all rows behind a batch are behind the edge.
+    fn is_passed(&mut self, batch: &Batch) -> bool {
+        let Some(last) = batch.len().checked_sub(1) else { return false };
+        if self.row.is_none() {
+            let at = usize::try_from(self.left.max(1) - 1).unwrap_or(usize::MAX);
+            self.left = self.left.saturating_sub(batch.len() as u64);
+            self.row = (at <= last).then(|| batch.row(at).to_vec());
+        }
+        self.row.as_ref().is_some_and(|row| compare_rows(batch.row(last), row, self.keys).is_gt())
+    }
+}
+
 /// Sorting a part of the rows, all in memory.
 struct SortedPart<'e, 'k> {
     input: &'e Plan,
@@ -113,7 +138,12 @@ impl<'e> Sort<'e> {
         limit: Option<&'e Limit>,
     ) -> Sort<'e> {
         let keys = keys.into();
-        Sort { input, keys, limit, state: State::Collecting }
+        Sort { input, keys, limit, presorted: 0, state: State::Collecting }
+    }
+
+    /// Says by how many of the first keys the input is sorted.
+    pub(crate) fn presorted(self, presorted: usize) -> Sort<'e> {
+        Sort { presorted, ..self }
     }
 
     fn collect(&mut self, run: &mut Run<'e>) -> Result<State> {
@@ -121,6 +151,9 @@ impl<'e> Sort<'e> {
             Some(limit) => Counts::of(limit, run)?.needed().filter(|&needed| needed <= TOP_ROWS_MAX),
             None => None,
         };
+        if let Some(needed) = needed.filter(|_| self.presorted > 0) {
+            return self.collect_alone(run, Some(needed));
+        }
         let work = SortedPart { input: self.input, keys: &self.keys, needed };
         if let Some(parts) = in_parallel(self.input, run, &work)? {
             let bytes = parts.iter().map(|(_, bytes)| bytes).sum();
@@ -137,7 +170,14 @@ impl<'e> Sort<'e> {
         let mut input = operator(self.input, run)?;
         let mut collected = Collected::default();
         let mut runs = SortedRuns::default();
-        while let Some(mut batch) = input.next(run)? {
+        let mut edge = needed.filter(|_| self.presorted > 0).map(|needed| {
+            let rows = usize::try_from(needed.max(1)).unwrap_or(usize::MAX);
+            input.expect_few(rows.saturating_add(1));
+            Edge { keys: &self.keys[..self.presorted], left: needed, row: None }
+        });
+        let mut is_last = false;
+        while !is_last && let Some(mut batch) = input.next(run)? {
+            is_last = edge.as_mut().is_some_and(|edge| edge.is_passed(&batch));
             let bytes = collected.admit(&mut batch, &self.keys);
             if !collected.held.admit(&mut run.memory, bytes) {
                 // The batch, which is in memory anyway, is written with them.

@@ -2,8 +2,10 @@
 //! several of them find is returned and written once, that no protocol lets a phantom into what a path has read, and that plans
 //! follow the tables' statistics.
 
+mod converted;
 mod differential;
 mod phantoms;
+mod presorted;
 mod statistics;
 
 use super::{memory, rows, run};

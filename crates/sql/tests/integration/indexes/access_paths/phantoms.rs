@@ -30,6 +30,12 @@ const CASES: &[(&str, &str, &str)] = &[
     ("select id from t where b = 777", "t_kb", "5000, 99, 1, 777, 'p', 1"),
     ("select id from t where id in (1, 5000, 5001)", "t_pkey", "5000, 0, 1, 0, 'p', 1"),
     ("select max(id) from t", "t_pkey", "5000, 0, 1, 0, 'p', 1"),
+    // The order's first column is an index's.
+    ("select id from t order by a, id desc limit 3", "t_ab", "5000, 0, -1, 0, 'p', 1"),
+    ("select id from t order by a desc nulls last, c limit 3", "t_ab", "5000, 0, 9999, 0, 'p', 1"),
+    // Values of other types.
+    ("select id from t where at > date '2025-01-01'", "t_at", "5000, 0, 1, 0, 'p', 1, '2025-06-01'"),
+    ("select id from t where at = date '2025-01-01'", "t_at", "5000, 0, 1, 0, 'p', 1, '2025-01-01'"),
 ];
 
 fn connect(sql: &Sql) -> Connection {
@@ -74,11 +80,12 @@ fn no_path_lets_a_phantom_in_under_any_protocol() {
         let mut connection = connect(&sql);
         run(
             &mut connection,
-            "create table t (id int primary key, k int not null, a int, b int not null, c text, d int);
-             create index t_ab on t (a, b); create index t_c on t (c); create index t_d on t (d);
+            "create table t (id int primary key, k int not null, a int, b int not null, c text, d int,
+                at timestamp default '2024-06-15');
+             create index t_at on t (at); create index t_ab on t (a, b); create index t_c on t (c); create index t_d on t (d);
              create index t_kb on t (k, b); create table w (id int primary key, n int);
              insert into w values (1, 0);
-             insert into t select n, n % 3, n / 4, n % 50, 'x' || n, n % 400 from generate_series(1, 1000) n; analyze",
+             insert into t (id, k, a, b, c, d) select n, n % 3, n / 4, n % 50, 'x' || n, n % 400 from generate_series(1, 1000) n; analyze",
         );
         for (read, index, row) in CASES {
             let plan = super::plan(&mut connection, read);
