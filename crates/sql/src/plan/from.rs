@@ -32,6 +32,7 @@ pub(crate) struct JoinTree {
 pub(crate) enum Item {
     Relation(Arc<BoundRelation>),
     Outer(Box<OuterJoin>),
+    Optional(Box<Optional>),
 }
 
 /// An outer join: `full`, or else the right side's rows may be missing.
@@ -43,11 +44,23 @@ pub(crate) struct OuterJoin {
     pub(crate) on: Vec<BoundExpr>,
 }
 
+/// The right side of a left join whose left side's items are in the same list: its rows may be missing.
+#[derive(Debug)]
+pub(crate) struct Optional {
+    pub(crate) right: JoinTree,
+    pub(crate) on: Vec<BoundExpr>,
+    /// The relations of the left side.
+    pub(crate) left: Vec<RelationId>,
+    /// The relation that it is, if only rows for which it is missing are wanted.
+    pub(crate) absent: Option<Arc<BoundRelation>>,
+}
+
 impl Item {
     /// The relations that it consists of.
     pub(crate) fn relations(&self) -> Vec<RelationId> {
         match self {
             Item::Relation(relation) => vec![relation.id],
+            Item::Optional(optional) => optional.right.relations(),
             Item::Outer(join) => {
                 [&join.left, &join.right].into_iter().flat_map(JoinTree::relations).collect()
             }
@@ -220,7 +233,8 @@ fn push_down(mut tree: JoinTree) -> JoinTree {
         };
         let rejects = |tree: &JoinTree, conditions: &[BoundExpr]| {
             let relations = tree.relations();
-            conditions.iter().any(|condition| rejects_missing(condition, &relations))
+            let is_missing = |relation: RelationId, _: usize| relations.contains(&relation);
+            conditions.iter().any(|condition| rejects_missing(condition, &is_missing))
         };
         let (rejects_left, rejects_right) =
             (rejects(&join.left, &conditions), rejects(&join.right, &conditions));
@@ -263,30 +277,61 @@ fn push_down(mut tree: JoinTree) -> JoinTree {
     JoinTree { items, conditions }
 }
 
+/// Adds conditions on the rows of queries in FROM: with `a.x = 5` and `a.x = q.y`, only rows of `q` with `q.y = 5` have a
+/// partner, and the query computes no others. A table's rows are looked up instead.
+pub(super) fn add_constants(items: &[Item], conditions: &mut Vec<BoundExpr>) {
+    let is_query = |id: RelationId| {
+        let is_it = |item: &Item| match item {
+            Item::Relation(relation) => {
+                relation.id == id && matches!(relation.kind, RelationKind::Query(_) | RelationKind::Cte(_))
+            }
+            _ => false,
+        };
+        items.iter().any(is_it)
+    };
+    let is_of_query =
+        |expr: &BoundExpr| matches!(expr, BoundExpr::Column { relation, .. } if is_query(*relation));
+    let implied = implied_by(conditions, conditions, &is_of_query);
+    let is_new = |condition: &BoundExpr| !conditions.contains(condition);
+    let implied: Vec<BoundExpr> = implied.into_iter().filter(is_new).collect();
+    conditions.extend(implied);
+}
+
 /// Derives conditions on an outer join's right side from its left side: with `l.a = 5` and `ON l.a = r.b`, only rows
 /// with `r.b = 5` have a partner. `right`: the right side's relations.
 ///
 /// Source: PostgreSQL's `reconsider_outer_join_clauses` (equivclass.c).
 fn implied_of_right(join: &OuterJoin, right: &[RelationId]) -> Vec<BoundExpr> {
-    let is_plain = |expr: &BoundExpr| !is_volatile(expr) && !has_subquery(expr);
     let is_of_right = |expr: &BoundExpr| {
         let relations = relations_of(expr);
-        !relations.is_empty() && relations.iter().all(|relation| right.contains(relation)) && is_plain(expr)
+        let is_right = !relations.is_empty() && relations.iter().all(|relation| right.contains(relation));
+        is_right && !is_volatile(expr) && !has_subquery(expr)
     };
+    implied_by(&join.left.conditions, &join.on, &is_of_right)
+}
+
+/// Derives from equalities with constants, and from equalities between expressions, the constants that wanted
+/// expressions are equal to.
+fn implied_by(
+    conditions: &[BoundExpr],
+    equalities: &[BoundExpr],
+    is_wanted: &dyn Fn(&BoundExpr) -> bool,
+) -> Vec<BoundExpr> {
+    let is_plain = |expr: &BoundExpr| !is_volatile(expr) && !has_subquery(expr);
     let mut implied = Vec::new();
-    for fixed in &join.left.conditions {
+    for fixed in conditions {
         let BoundExpr::Operator { operator, ty, .. } = fixed else { continue };
         let Some((one, other)) = equality(fixed) else { continue };
         let (value, constant) = if relations_of(one).is_empty() { (other, one) } else { (one, other) };
         if !relations_of(constant).is_empty() || !is_plain(constant) || value.ty() != constant.ty() {
             continue;
         }
-        let partners = join.on.iter().filter_map(equality).filter_map(|(one, other)| match (one, other) {
+        let partners = equalities.iter().filter_map(equality).filter_map(|(one, other)| match (one, other) {
             (one, partner) if one == value => Some(partner),
             (partner, other) if other == value => Some(partner),
             _ => None,
         });
-        let partners = partners.filter(|partner| partner.ty() == value.ty() && is_of_right(partner));
+        let partners = partners.filter(|partner| partner.ty() == value.ty() && is_wanted(partner));
         implied.extend(partners.map(|partner| BoundExpr::Operator {
             operator,
             args: vec![partner.clone(), constant.clone()],
@@ -296,33 +341,33 @@ fn implied_of_right(join: &OuterJoin, right: &[RelationId]) -> Vec<BoundExpr> {
     implied
 }
 
-/// Returns true if a condition is never true where all columns of these relations are NULL.
-fn rejects_missing(condition: &BoundExpr, relations: &[RelationId]) -> bool {
+/// Returns true if a condition is never true where all columns that are missing are NULL.
+pub(super) fn rejects_missing(condition: &BoundExpr, is_missing: &dyn Fn(RelationId, usize) -> bool) -> bool {
     match condition {
         BoundExpr::Operator { operator, args, .. } if operator.is_strict => {
-            args.iter().any(|arg| is_null_of_missing(arg, relations))
+            args.iter().any(|arg| is_null_of_missing(arg, is_missing))
         }
-        BoundExpr::IsNull { operand, negated: true } => is_null_of_missing(operand, relations),
-        BoundExpr::InList { operand, .. } => is_null_of_missing(operand, relations),
-        BoundExpr::Quantified { operand, .. } => is_null_of_missing(operand, relations),
-        BoundExpr::And(parts) => parts.iter().any(|part| rejects_missing(part, relations)),
-        BoundExpr::Or(parts) => parts.iter().all(|part| rejects_missing(part, relations)),
-        BoundExpr::Column { .. } => is_null_of_missing(condition, relations),
+        BoundExpr::IsNull { operand, negated: true } => is_null_of_missing(operand, is_missing),
+        BoundExpr::InList { operand, .. } => is_null_of_missing(operand, is_missing),
+        BoundExpr::Quantified { operand, .. } => is_null_of_missing(operand, is_missing),
+        BoundExpr::And(parts) => parts.iter().any(|part| rejects_missing(part, is_missing)),
+        BoundExpr::Or(parts) => parts.iter().all(|part| rejects_missing(part, is_missing)),
+        BoundExpr::Column { .. } => is_null_of_missing(condition, is_missing),
         _ => false,
     }
 }
 
-/// Returns true if an expression is NULL where all columns of these relations are.
-fn is_null_of_missing(expr: &BoundExpr, relations: &[RelationId]) -> bool {
+/// Returns true if an expression is NULL where all columns that are missing are.
+fn is_null_of_missing(expr: &BoundExpr, is_missing: &dyn Fn(RelationId, usize) -> bool) -> bool {
     match expr {
-        BoundExpr::Column { relation, .. } => relations.contains(relation),
+        BoundExpr::Column { relation, column, .. } => is_missing(*relation, *column),
         BoundExpr::Operator { operator, args, .. } if operator.is_strict => {
-            args.iter().any(|arg| is_null_of_missing(arg, relations))
+            args.iter().any(|arg| is_null_of_missing(arg, is_missing))
         }
         BoundExpr::Call { function, args, .. } if function.is_strict => {
-            args.iter().any(|arg| is_null_of_missing(arg, relations))
+            args.iter().any(|arg| is_null_of_missing(arg, is_missing))
         }
-        BoundExpr::Cast { operand, .. } => is_null_of_missing(operand, relations),
+        BoundExpr::Cast { operand, .. } => is_null_of_missing(operand, is_missing),
         _ => false,
     }
 }

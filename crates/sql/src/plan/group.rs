@@ -65,7 +65,7 @@ impl Planner<'_> {
     }
 
     /// Estimates the number of groups.
-    fn groups(&self, keys: &[BoundExpr], rows: f64) -> f64 {
+    pub(crate) fn groups(&self, keys: &[BoundExpr], rows: f64) -> f64 {
         if keys.is_empty() {
             return 1.0;
         }

@@ -124,7 +124,7 @@ impl Planner<'_> {
             let uses_left = restrictions
                 .iter()
                 .any(|restriction| restriction.condition.is_some_and(|at| at >= side.own.len()));
-            if !candidate.is_full() && uses_left && lookup_cost < other_cost {
+            if !candidate.is_full() && uses_left && (self.streams || lookup_cost < other_cost) {
                 return self.lookup(left, &side, join, &candidate);
             }
         }
@@ -263,7 +263,7 @@ impl Planner<'_> {
     }
 
     /// Computes further slots. If a projection passes on the slots that they are computed from, it computes them, too.
-    fn add_slots(&mut self, stage: &mut Stage, added: Vec<Expr>) {
+    pub(crate) fn add_slots(&mut self, stage: &mut Stage, added: Vec<Expr>) {
         if let Node::Project { expressions, .. } = &mut stage.plan.node
             && added.iter().all(|expr| sees_handed_on(expr, expressions))
         {
@@ -337,7 +337,7 @@ fn gives_same_rows(plan: &Plan) -> bool {
 }
 
 /// Cost of looking up the partners of this many rows, where the path to those of one row has this cost.
-fn lookup_cost(left_rows: f64, path_cost: f64) -> f64 {
+pub(crate) fn lookup_cost(left_rows: f64, path_cost: f64) -> f64 {
     left_rows * (path_cost + 1.0) + (left_rows - CHEAP_LOOKUPS).max(0.0) * (LOOKUP_COST + path_cost)
 }
 

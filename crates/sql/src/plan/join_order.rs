@@ -9,6 +9,7 @@
 
 use crate::bind::tree::{BoundExpr, RelationId};
 use crate::plan::join::{Base, Side, equality, estimated_cost};
+use crate::plan::optional::OuterUnit;
 use crate::plan::path::{self, Restriction};
 use crate::plan::planner::Planner;
 use crate::plan::walk::relations_of;
@@ -78,6 +79,8 @@ pub(crate) struct Unit {
     needs: Vec<ItemSet>,
     /// The conditions between items that name this one.
     conditions: Vec<usize>,
+    /// How it is joined, if its rows may be missing.
+    pub(crate) outer: Option<OuterUnit>,
 }
 
 impl Unit {
@@ -89,6 +92,7 @@ impl Unit {
             restrictions: Vec::new(),
             needs: Vec::new(),
             conditions: Vec::new(),
+            outer: None,
         }
     }
 }
@@ -126,6 +130,13 @@ impl Planner<'_> {
             units[number].conditions = (0..conditions.len()).filter(is_between).collect();
             let Base::Table { relation, .. } = &units[number].side.base else { continue };
             let own = units[number].side.own.len();
+            if let Some(outer) = &units[number].outer {
+                let all = units[number].side.own.iter().chain(&outer.on).enumerate();
+                let restrictions = self.restrictions(relation, all, own);
+                units[number].needs = vec![ItemSet::new(units.len()); restrictions.len()];
+                units[number].restrictions = restrictions;
+                continue;
+            }
             let joining =
                 conditions.iter().enumerate().filter(|(_, condition)| condition.items.contains(number));
             let joining = joining.map(|(at, condition)| (own + at, &condition.expr));
@@ -148,13 +159,39 @@ impl Planner<'_> {
     }
 }
 
-/// The order in which items are joined, with how many rows there are expected to be after each.
-pub(crate) fn order(units: &[Unit], conditions: &[Condition]) -> Vec<(usize, f64)> {
+/// The order in which items are joined, with how many rows there are expected to be after each, and its cost.
+pub(crate) fn order(units: &[Unit], conditions: &[Condition]) -> (Vec<(usize, f64)>, f64) {
     let mut starts: Vec<usize> = (0..units.len()).filter(|unit| units[*unit].requires.is_empty()).collect();
     starts.sort_by(|left, right| units[*left].side.rows.total_cmp(&units[*right].side.rows));
     starts.truncate(STARTS_MAX);
     let orders = starts.into_iter().map(|start| from(start, units, conditions));
-    orders.min_by(|left, right| left.1.total_cmp(&right.1)).map(|(order, _)| order).unwrap_or_default()
+    orders.min_by(|left, right| left.1.total_cmp(&right.1)).unwrap_or_default()
+}
+
+/// The order that begins with this item and finds the rows of all others row by row, and what this costs beside the
+/// first item. `None` if some item has to be read as a whole.
+pub(crate) fn pipelined(
+    start: usize,
+    units: &[Unit],
+    conditions: &[Condition],
+) -> Option<(Vec<(usize, f64)>, f64)> {
+    let mut joined = ItemSet::new(units.len());
+    joined.insert(start);
+    let mut rows = units[start].side.rows;
+    let mut order = vec![(start, rows)];
+    let mut total = 0.0;
+    while order.len() < units.len() {
+        let steps = (0..units.len())
+            .filter(|unit| !joined.contains(*unit) && units[*unit].requires.is_subset(&joined))
+            .map(|unit| step(unit, rows, &joined, units, conditions));
+        let with_cost = steps.filter_map(|step| Some((rows * step.row_cost? + step.rows, step)));
+        let (cost, next) = with_cost.min_by(|left, right| left.0.total_cmp(&right.0))?;
+        joined.insert(next.unit);
+        rows = next.rows;
+        total += cost;
+        order.push((next.unit, rows));
+    }
+    Some((order, total))
 }
 
 /// The order that begins with this item, and its cost.
@@ -184,6 +221,8 @@ struct Step {
     unit: usize,
     rows: f64,
     cost: f64,
+    /// The cost of the partners of one row, if they can be found without reading the whole item.
+    row_cost: Option<f64>,
     is_connected: bool,
 }
 
@@ -212,26 +251,38 @@ fn step(unit: usize, rows: f64, joined: &ItemSet, units: &[Unit], conditions: &[
         }
     }
     let of = &units[unit];
+    let is_lateral = matches!(&of.side.base, Base::Stage(_, frame) if !frame.outers.is_empty());
+    if let Some(outer) = &of.outer {
+        let lookup = lookup_cost_of(of, joined);
+        let cost = match is_lateral {
+            true => rows * of.side.cost.max(1.0),
+            false => estimated_cost(rows, &of.side, lookup, outer.has_keys),
+        };
+        let row_cost = if is_lateral { Some(of.side.cost.max(1.0)) } else { lookup.map(|cost| cost + 1.0) };
+        return Step { unit, rows: (outer.rows(rows) * share).max(1e-3), cost, row_cost, is_connected: true };
+    }
     let known = units.iter().enumerate().filter(|(at, _)| *at == unit || joined.contains(*at));
     share *= known.map(|(_, unit)| factor_of_keys(unit, &equated)).fold(1.0, f64::max);
-    let lookup = match &of.side.base {
-        Base::Table { table, statistics, .. } if is_connected => {
-            let usable = |restriction: &Restriction| {
-                let at = of.restrictions.iter().position(|other| std::ptr::eq(other, restriction));
-                at.is_some_and(|at| of.needs[at].is_subset(joined))
-            };
-            let best = path::best(table, statistics, &of.restrictions, &usable);
-            (!best.is_full()).then_some(best.cost)
-        }
-        _ => None,
-    };
+    let lookup = if is_connected { lookup_cost_of(of, joined) } else { None };
     is_connected |= !of.requires.is_empty();
     let cost = if of.requires.is_empty() {
         estimated_cost(rows, &of.side, lookup, has_keys)
     } else {
         rows * of.side.cost.max(1.0)
     };
-    Step { unit, rows: (rows * of.side.rows * share).max(1e-3), cost, is_connected }
+    let row_cost = if is_lateral { Some(of.side.cost.max(1.0)) } else { lookup.map(|cost| cost + 1.0) };
+    Step { unit, rows: (rows * of.side.rows * share).max(1e-3), cost, row_cost, is_connected }
+}
+
+/// The cost of looking up an item's rows by values of the items that are joined; `None` if it has to be read as a whole.
+fn lookup_cost_of(of: &Unit, joined: &ItemSet) -> Option<f64> {
+    let Base::Table { table, statistics, .. } = &of.side.base else { return None };
+    let usable = |restriction: &Restriction| {
+        let at = of.restrictions.iter().position(|other| std::ptr::eq(other, restriction));
+        at.is_some_and(|at| of.needs[at].is_subset(joined))
+    };
+    let best = path::best(table, statistics, &of.restrictions, &usable);
+    (!best.is_full()).then_some(best.cost)
 }
 
 /// The factor by which the product of the shares of equalities is too small, because they name all columns of a key of this item:

@@ -49,6 +49,18 @@ impl Layout {
         self.slots.keys().any(|key| matches!(key, Key::Column(other, _) if *other == relation))
     }
 
+    /// The relations of which it holds columns.
+    pub(crate) fn relations(&self) -> Vec<RelationId> {
+        let of_key = |key: &Key| match key {
+            Key::Column(relation, _) => Some(*relation),
+            _ => None,
+        };
+        let mut relations: Vec<RelationId> = self.slots.keys().filter_map(of_key).collect();
+        relations.sort_unstable_by_key(|relation| relation.0);
+        relations.dedup();
+        relations
+    }
+
     /// This layout, followed after its `width` slots by another one.
     pub(crate) fn joined(&self, width: usize, right: &Layout) -> Layout {
         let mut slots = self.slots.clone();

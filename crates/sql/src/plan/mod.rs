@@ -12,6 +12,9 @@
 //! path, scan          access paths of a table's rows          statistics, selectivity   estimates of numbers of rows
 //! translate           bound expressions over a row's slots    node, expression          what `run` executes
 //! pushed              conditions moved into the queries in FROM
+//! optional            left joins among other joins, and anti-joins
+//! pipeline            joins whose first rows alone are wanted
+//! semi_unit           IN and EXISTS as items to join
 //! keyed               the answers of correlated subqueries, computed for all rows at once
 //! ```
 //!
@@ -35,7 +38,9 @@ pub(crate) mod late_targets;
 mod layout;
 mod lock;
 pub(crate) mod node;
+mod optional;
 pub(crate) mod path;
+mod pipeline;
 pub(crate) mod planner;
 pub(crate) mod prune;
 mod pushed;
@@ -45,6 +50,7 @@ mod scalar;
 pub(crate) mod scan;
 mod selectivity;
 mod semi_join;
+mod semi_unit;
 pub(crate) mod statement;
 pub(crate) mod statistics;
 mod translate;

@@ -71,6 +71,11 @@ pub(crate) struct Planner<'p> {
     pub(crate) has_routines: bool,
     /// Number of rows wanted of the scan that is planned next, if only the first are.
     pub(crate) wanted_rows: Option<f64>,
+    /// True while a join is planned whose first rows are wanted: items are looked up, so that no item is read as a whole
+    /// and the order of the first one is kept.
+    pub(crate) streams: bool,
+    /// Number of enclosing subqueries that are planned to see whether they are items to join.
+    pub(crate) attempts: usize,
     /// Current nesting depth of queries.
     pub(crate) depth: usize,
     /// Number of enclosing terms of recursions, which are evaluated once in each round.
@@ -112,6 +117,8 @@ impl<'p> Planner<'p> {
             calls: false,
             has_routines: false,
             wanted_rows: None,
+            streams: false,
+            attempts: 0,
             depth: 0,
             rounds: 0,
             alternatives: 0,

@@ -1,6 +1,7 @@
 //! Conditions on the rows of a query in FROM, moved into its WHERE: rows that they reject are not grouped, sorted or joined there.
 //!
-//! A query that groups accepts conditions on its grouping expressions; one of UNION, INTERSECT or EXCEPT passes them to
+//! A query that groups accepts conditions on its grouping expressions, one with window functions those on what all of its
+//! windows are partitioned by, one with DISTINCT ON those on its keys; one of UNION, INTERSECT or EXCEPT passes them to
 //! each of its parts.
 //!
 //! Source: PostgreSQL's `subquery_push_qual` (allpaths.c).
@@ -55,16 +56,23 @@ fn takes(query: &BoundQuery, relation: RelationId, condition: &BoundExpr) -> boo
 }
 
 fn select_takes(select: &BoundSelect, relation: RelationId, condition: &BoundExpr) -> bool {
-    let is_plain = select.windows.is_empty()
-        && !matches!(select.distinct, Distinct::On(_))
-        && !select.set_returning
-        && !select.from.is_empty();
-    let mut all = is_plain;
+    // Windows of a partition see none of its rows if the condition rejects them all, and all of them otherwise.
+    let is_of_all_windows =
+        |target: &BoundExpr| select.windows.iter().all(|window| window.partition_by.contains(target));
+    let is_distinct = |column: usize| match &select.distinct {
+        Distinct::On(targets) => targets.contains(&column),
+        _ => true,
+    };
+    let mut all = !select.set_returning && !select.from.is_empty();
     walk(condition, &mut |part| {
         if let BoundExpr::Column { relation: of, column, .. } = part
             && *of == relation
         {
-            all &= select.targets.get(*column).is_some_and(|target| is_fixed(select, &target.expr));
+            all &= is_distinct(*column)
+                && select
+                    .targets
+                    .get(*column)
+                    .is_some_and(|target| is_fixed(select, &target.expr) && is_of_all_windows(&target.expr));
         }
     });
     all

@@ -120,7 +120,11 @@ impl Planner<'_> {
             Distinct::No => plan,
             Distinct::All => {
                 let slots = (0..width).collect();
-                self.plan(Node::Distinct { input: Box::new(plan), slots }, width, rows, cost + rows)
+                let targets: Vec<BoundExpr> =
+                    select.targets.iter().map(|target| target.expr.clone()).collect();
+                let is_plain = select.grouping_sets.is_none() && select.windows.is_empty();
+                let distinct = if is_plain { self.groups(&targets, rows) } else { rows };
+                self.plan(Node::Distinct { input: Box::new(plan), slots }, width, distinct, cost + rows)
             }
             Distinct::On(targets) => {
                 // The keys of ORDER BY are first; the binder has made sure that it begins with the same targets.
@@ -266,12 +270,14 @@ impl Planner<'_> {
         let mut stage = match self.extremes(select, &tree)? {
             Some(stage) => stage,
             None => {
-                self.wanted_rows = few_rows(query).filter(|_| !wanted.is_empty());
+                let is_in_order = !wanted.is_empty() || query.order_by.is_empty() && gives_each_row(select);
+                self.wanted_rows = few_rows(query).filter(|_| is_in_order);
                 self.join(tree, &wanted)?
             }
         };
         let is_in_order = |keys: &usize| satisfies(&stage.order, &wanted[..*keys]);
         let sorted = (1..=wanted.len()).rev().find(is_in_order).unwrap_or(0);
+        let is_sorted = sorted > 0 && sorted == query.order_by.len();
         let around = self.grouping_sets.take();
         if select.grouping_sets.is_some() {
             stage = self.group(query.id, select, stage)?;
@@ -291,7 +297,7 @@ impl Planner<'_> {
         }
         let mut late = None;
         let plan = match late_of(query, select, &targets) {
-            Some(late_targets) if may_be_late && !(0 < sorted && sorted == query.order_by.len()) => {
+            Some(late_targets) if may_be_late && !is_sorted => {
                 let (plan, found) = self.early_targets(targets, late_targets, stage)?;
                 late = Some(found);
                 plan
@@ -321,11 +327,7 @@ impl Planner<'_> {
     /// The columns by which rows should be sorted so that no sort is needed, or only a part of the rows is sorted; empty if
     /// this is impossible.
     fn wanted(&self, select: &BoundSelect, query: &BoundQuery) -> Vec<Sorted> {
-        let is_plain = select.grouping_sets.is_none()
-            && select.windows.is_empty()
-            && !select.set_returning
-            && select.distinct == Distinct::No;
-        if !is_plain {
+        if !gives_each_row(select) {
             return Vec::new();
         }
         let sorted = query.order_by.iter().map_while(|sort| {
@@ -365,12 +367,21 @@ fn few_rows(query: &BoundQuery) -> Option<f64> {
     query.limit.as_ref().and_then(number).map(|count| count + offset)
 }
 
+/// Returns true if a SELECT gives one row for each that it reads.
+fn gives_each_row(select: &BoundSelect) -> bool {
+    select.grouping_sets.is_none()
+        && select.windows.is_empty()
+        && !select.set_returning
+        && select.distinct == Distinct::No
+}
+
 /// Returns true if a plan gives its first rows before it has read all of its input.
 fn streams(plan: &Plan) -> bool {
     match &plan.node {
         Node::Scan(_) => true,
         Node::Filter { input, .. } | Node::Project { input, .. } => streams(input),
         Node::Lookup(node) => streams(&node.left),
+        Node::Loop(node) => !node.bindings.is_empty() && streams(&node.left),
         _ => false,
     }
 }

@@ -46,10 +46,12 @@ impl Planner<'_> {
         let order = Order { relation: relation.id, table, statistics, restrictions: &restrictions, wanted };
         let few = self.wanted_rows.take().filter(|_| !wanted.is_empty());
         let sorted = order.best(&best, rows, few);
-        let is_sorted = sorted.is_some();
+        let is_sorted = sorted.is_some() || !best.has_pattern();
         let (candidate, backward, order) = sorted.unwrap_or_else(|| {
-            let sorted = best.sorted(table, relation.id, &restrictions, false);
-            (best, false, sorted)
+            // A pattern may leave all rows, which are then read in the order of the primary key.
+            let order =
+                if is_sorted { best.sorted(table, relation.id, &restrictions, false) } else { Vec::new() };
+            (best, false, order)
         });
         let path = self.path(&candidate, &Layout::default(), is_sorted)?;
         let columns = self.columns_of(relation);
@@ -62,6 +64,24 @@ impl Planner<'_> {
         let node = ScanNode { backward, ..node };
         let plan = self.plan(Node::Scan(Box::new(node)), width, rows, candidate.cost);
         Ok(Stage { plan, layout, order })
+    }
+
+    /// The cost of reading a table in this order, the number of the keys in whose order it is read, and the number of their
+    /// values. `None` if it is not worth it, or impossible.
+    pub(crate) fn cost_in_order(
+        &mut self,
+        relation: &BoundRelation,
+        (table, statistics): (&Table, &TableStatistics),
+        own: &[BoundExpr],
+        (wanted, few): (&[Sorted], f64),
+    ) -> Option<(f64, usize, f64)> {
+        let restrictions = self.restrictions(relation, own.iter().enumerate(), own.len());
+        let best = path::best(table, statistics, &restrictions, &|_| true);
+        let rows = (statistics.rows.max(1.0) * self.selectivity.of_all(own)).min(best.rows);
+        let order = Order { relation: relation.id, table, statistics, restrictions: &restrictions, wanted };
+        let (candidate, _, sorted) = order.best(&best, rows, Some(few))?;
+        let keys = (1..=wanted.len()).rev().find(|keys| satisfies(&sorted, &wanted[..*keys]))?;
+        Some((candidate.cost, keys, order.distinct(&wanted[..keys])))
     }
 
     /// A candidate's path, its values as expressions over rows of this layout.

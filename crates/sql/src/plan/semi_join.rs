@@ -65,7 +65,12 @@ impl SemiJoin {
         relations_of(&self.condition)
     }
 
-    fn subquery(&self) -> Option<&Subquery> {
+    /// Returns true if rows without a partner are kept.
+    pub(crate) fn negated(&self) -> bool {
+        self.negated
+    }
+
+    pub(crate) fn subquery(&self) -> Option<&Subquery> {
         match &self.condition {
             BoundExpr::Subquery(subquery) => Some(subquery),
             BoundExpr::Not(operand) => match &**operand {
@@ -107,16 +112,11 @@ impl Planner<'_> {
         let Some(subquery) = semi.subquery() else { return Ok(stage) };
         let kind = if semi.negated { JoinKind::Anti } else { JoinKind::Semi };
         let is_in = !matches!(subquery.kind, SubqueryKind::Exists);
-        if let Some((side, mut conditions)) = self.decorrelated(&stage, subquery)? {
+        let is_seen = |relation: RelationId| stage.layout.has_relation(relation);
+        if let Some((side, mut conditions)) = self.decorrelated(&is_seen, subquery)? {
             let is_correlated = !conditions.is_empty();
             if !(is_in && semi.negated && is_correlated) {
-                if let SubqueryKind::Quantified { left, operators, .. } = &subquery.kind
-                    && let Some(select) = plain_select(&subquery.query)
-                {
-                    let values: Vec<BoundExpr> =
-                        select.targets.iter().map(|target| substituted(&target.expr, &self.merged)).collect();
-                    self.equalities(left, operators, values, &mut conditions);
-                }
+                self.equalities_of(subquery, &mut conditions);
                 let is_key = |condition: &BoundExpr| {
                     has_keys(condition)
                         && !equality(condition).is_some_and(|(_, value)| self.sees_in(&stage, value))
@@ -129,7 +129,7 @@ impl Planner<'_> {
                 return self.attach(stage, side, join);
             }
         }
-        let uncorrelated = !self.sees(&stage, &subquery.query);
+        let uncorrelated = !self.sees(&is_seen, &subquery.query);
         if let (SubqueryKind::Quantified { left, operators, .. }, true) = (&subquery.kind, uncorrelated) {
             let plan = self.query(&subquery.query)?;
             let relation = self.fresh_relation();
@@ -170,7 +170,15 @@ impl Planner<'_> {
         stage.plan.rows * share.max(ROWS_SHARE_MIN)
     }
 
-    fn equalities(
+    /// Adds the equalities of IN with the values of a subquery that is a plain SELECT.
+    pub(crate) fn equalities_of(&self, subquery: &Subquery, into: &mut Vec<BoundExpr>) {
+        let SubqueryKind::Quantified { left, operators, .. } = &subquery.kind else { return };
+        let Some(select) = plain_select(&subquery.query) else { return };
+        let values = select.targets.iter().map(|target| substituted(&target.expr, &self.merged));
+        self.equalities(left, operators, values.collect(), into);
+    }
+
+    pub(crate) fn equalities(
         &self,
         left: &[BoundExpr],
         operators: &[&'static Function],
@@ -183,15 +191,15 @@ impl Planner<'_> {
         }
     }
 
-    /// Returns true if a query names columns of a stage.
-    fn sees(&self, stage: &Stage, query: &BoundQuery) -> bool {
+    /// Returns true if a query names columns of relations.
+    pub(crate) fn sees(&self, is_seen: &dyn Fn(RelationId) -> bool, query: &BoundQuery) -> bool {
         let mut relations = Vec::new();
         crate::plan::walk::walk_query(query, &mut |expr| {
             if let BoundExpr::Column { relation, .. } = expr {
                 relations.push(*relation);
             }
         });
-        self.all_relations(relations).iter().any(|relation| stage.layout.has_relation(*relation))
+        self.all_relations(relations).into_iter().any(is_seen)
     }
 
     /// Returns true if a value of a subquery names columns of a stage.
@@ -199,13 +207,17 @@ impl Planner<'_> {
         self.all_relations(relations_of(value)).iter().any(|relation| stage.layout.has_relation(*relation))
     }
 
-    /// Splits a subquery into the side that it joins on its own and the conditions in which it sees the stage's rows;
-    /// `None` if it sees them elsewhere, too.
-    fn decorrelated(&mut self, stage: &Stage, subquery: &Subquery) -> Result<Option<(Side, Vec<BoundExpr>)>> {
+    /// Splits a subquery into the side that it joins on its own and the conditions in which it sees the rows around it;
+    /// `None` if it sees them elsewhere, too. `is_seen`: the relations of these rows.
+    pub(crate) fn decorrelated(
+        &mut self,
+        is_seen: &dyn Fn(RelationId) -> bool,
+        subquery: &Subquery,
+    ) -> Result<Option<(Side, Vec<BoundExpr>)>> {
         let Some(select) = plain_select(&subquery.query) else { return Ok(None) };
         let mut tree = self.join_tree(select, &select.from, true);
         let sees = |planner: &Self, relations: Vec<RelationId>| {
-            planner.all_relations(relations).iter().any(|relation| stage.layout.has_relation(*relation))
+            planner.all_relations(relations).into_iter().any(is_seen)
         };
         if tree.items.iter().any(|item| sees(self, references(item))) {
             return Ok(None);

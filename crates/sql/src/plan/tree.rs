@@ -11,15 +11,17 @@ use crate::catalog::Table;
 use crate::error::Result;
 use crate::functions::Volatility;
 use crate::plan::expression::Expr;
-use crate::plan::from::{Item, JoinTree, OuterJoin};
+use crate::plan::from::{Item, JoinTree, add_constants};
 use crate::plan::join::{Base, Join, Side};
 use crate::plan::join_order::{Condition, ItemSet, Unit, order};
 use crate::plan::layout::{Layout, Sorted, Stage};
 use crate::plan::node::{FunctionItem, FunctionsNode, JoinKind, Node, SetCall};
 use crate::plan::path;
+use crate::plan::pipeline::Few;
 use crate::plan::planner::{Cte, Frame, Planner};
 use crate::plan::pushed::pushed;
 use crate::plan::semi_join::SemiJoin;
+use crate::plan::semi_unit::SemiUnits;
 use crate::plan::statistics::TableStatistics;
 use crate::plan::walk::{
     implied_restriction, is_volatile, is_volatile_call, relations_of, walk, walk_relations,
@@ -37,11 +39,22 @@ const EARLY_SHARE_MAX: f64 = 0.2;
 impl Planner<'_> {
     /// Joins everything in a tree; in this order, if that costs little.
     pub(crate) fn join(&mut self, tree: JoinTree, wanted: &[Sorted]) -> Result<Stage> {
-        let JoinTree { items, conditions } = tree;
+        let around = std::mem::take(&mut self.streams);
+        let joined = self.join_items(tree, wanted);
+        self.streams = around;
+        joined
+    }
+
+    fn join_items(&mut self, tree: JoinTree, wanted: &[Sorted]) -> Result<Stage> {
+        let JoinTree { mut items, mut conditions } = self.spread(tree);
+        self.note_absent(&mut items, &mut conditions);
+        add_constants(&items, &mut conditions);
         if items.is_empty() {
             return self.without_from(conditions);
         }
         let relations: Vec<Vec<RelationId>> = items.iter().map(Item::relations).collect();
+        let is_one = matches!(&items[..], [Item::Relation(_)]);
+        let few = if is_one { None } else { self.wanted_rows.take() };
         let mut parts = Parts::new(items.len());
         for item in &items {
             if let Item::Relation(relation) = item
@@ -55,34 +68,67 @@ impl Planner<'_> {
         }
         let implied = self.add_implied(&mut parts, &relations);
         let mut units = Vec::with_capacity(items.len());
+        let mut found = SemiUnits::default();
         let own = std::mem::take(&mut parts.own);
         for ((item, own), mine) in items.into_iter().zip(own).zip(&relations) {
-            let mut requires = ItemSet::new(relations.len());
-            for relation in self.all_relations(references(&item)) {
-                if let Some(other) = relations.iter().position(|others| others.contains(&relation))
-                    && !mine.contains(&relation)
-                {
-                    requires.insert(other);
-                }
+            let requires = self.required(&item, mine, &relations);
+            if let Item::Optional(optional) = item {
+                units.push(self.optional_unit(*optional, &relations, requires, own)?);
+                continue;
             }
-            let wanted = if relations.len() == 1 { wanted } else { &[] };
+            let is_alone = relations.len() == 1 && (parts.semi.is_empty() || self.wanted_rows.is_some());
+            let wanted = if is_alone { wanted } else { &[] };
             let mut side = self.side(item, own, !requires.is_empty(), wanted)?;
+            if requires.is_empty() {
+                self.semi_units(&side, (mine, &relations), &mut parts.semi, &mut found)?;
+            }
             if relations.len() > 1 && requires.is_empty() {
                 side = self.join_semi_early(side, mine, &relations, &mut parts.semi)?;
             }
             units.push(Unit::new(side, mine.clone(), requires));
         }
-        let between = parts.between.into_iter().zip(implied);
+        units.append(&mut found.units);
+        let implied = implied.into_iter().chain(std::iter::repeat(1.0));
+        let between = parts.between.into_iter().chain(found.conditions).zip(implied);
         let conditions: Vec<Condition> =
             between.map(|(expr, implied)| self.condition(expr, &units, implied)).collect();
         self.note_restrictions(&mut units, &conditions);
-        let order = order(&units, &conditions);
-        let stage = self.join_in_order(units, conditions, parts.semi, &order)?;
+        let (mut order, cost) = order(&units, &conditions);
+        let may_stream = parts.semi.is_empty() && parts.scalar.is_empty() && parts.last.is_empty();
+        let mut first = Vec::new();
+        if let Some(rows) = few.filter(|_| may_stream)
+            && let Some(pipeline) = self.pipeline(&units, &conditions, wanted, Few { rows, cost })
+        {
+            (order, first) = (pipeline.order, pipeline.wanted);
+            self.streams = true;
+        }
+        let stage = self.join_in_order(units, conditions, parts.semi, (&order, &first))?;
+        self.streams = false;
         let mut scalar = parts.scalar;
         let stage = self.join_scalars(stage, &mut scalar)?;
         let stage = self.filter(stage, &scalar)?;
         let stage = self.filter(stage, &parts.last)?;
         self.gate(stage, &parts.once)
+    }
+
+    /// The items that are joined before an item: those that it sees.
+    fn required(&self, item: &Item, mine: &[RelationId], relations: &[Vec<RelationId>]) -> ItemSet {
+        let mut requires = ItemSet::new(relations.len());
+        for relation in self.all_relations(references(item)) {
+            if let Some(other) = relations.iter().position(|others| others.contains(&relation))
+                && !mine.contains(&relation)
+            {
+                requires.insert(other);
+            }
+        }
+        if let Item::Optional(optional) = item
+            && requires.is_empty()
+        {
+            // A condition that names nothing of the left side waits for all of it.
+            let is_left = |other: &usize| relations[*other].iter().any(|it| optional.left.contains(it));
+            (0..relations.len()).filter(is_left).for_each(|other| requires.insert(other));
+        }
+        requires
     }
 
     /// One row without columns.
@@ -191,7 +237,7 @@ impl Planner<'_> {
         units: Vec<Unit>,
         mut conditions: Vec<Condition>,
         mut semi: Vec<SemiJoin>,
-        order: &[(usize, f64)],
+        (order, wanted): (&[(usize, f64)], &[Sorted]),
     ) -> Result<Stage> {
         let mut joined = ItemSet::new(units.len());
         let relations: Vec<Vec<RelationId>> = units.iter().map(|unit| unit.relations.clone()).collect();
@@ -203,12 +249,15 @@ impl Planner<'_> {
             let ready = conditions.extract_if(.., |condition| condition.items.is_subset(&joined));
             let ready: Vec<BoundExpr> = ready.map(|condition| condition.expr).collect();
             let mut next = match stage {
-                None => self.side_stage(unit.side)?.0,
-                Some(left) => {
-                    let join =
-                        Join { kind: JoinKind::Inner, conditions: ready, null_aware: false, rows: *rows };
-                    self.attach(left, unit.side, join)?
-                }
+                None => self.first_stage(unit.side, wanted, *rows)?,
+                Some(left) => match unit.outer {
+                    Some(outer) => self.attach_optional(left, unit.side, outer, ready)?,
+                    None => {
+                        let kind = JoinKind::Inner;
+                        let join = Join { kind, conditions: ready, null_aware: false, rows: *rows };
+                        self.attach(left, unit.side, join)?
+                    }
+                },
             };
             let is_ready = |semi: &mut SemiJoin| {
                 self.all_relations(semi.relations()).iter().all(|relation| {
@@ -225,6 +274,19 @@ impl Planner<'_> {
             stage = Some(next);
         }
         stage.ok_or_else(|| crate::error::SqlError::internal("the join order names no item"))
+    }
+
+    /// The item that the others are joined with, in this order. `rows`: how many of its rows are expected to be read.
+    fn first_stage(&mut self, side: Side, wanted: &[Sorted], rows: f64) -> Result<Stage> {
+        let mut stage = match side.base {
+            Base::Table { relation, table, statistics } if self.streams => {
+                self.wanted_rows = Some(rows);
+                self.scan(&relation, &table, &statistics, side.own, wanted)?
+            }
+            _ => self.side_stage(side)?.0,
+        };
+        stage.plan.rows = stage.plan.rows.min(rows);
+        Ok(stage)
     }
 
     /// Keeps the rows for which conditions hold.
@@ -324,6 +386,7 @@ impl Planner<'_> {
                 let stage = self.outer_join(*join)?;
                 self.filter(stage, own)
             }
+            Item::Optional(_) => Err(crate::error::SqlError::internal("an optional item has no left side")),
         }
     }
 
@@ -417,45 +480,6 @@ impl Planner<'_> {
         let node = FunctionsNode { calls: items, ordinality };
         Ok(self.plan(Node::Functions(Box::new(node)), relation.columns.len(), 100.0, 100.0))
     }
-
-    fn outer_join(&mut self, join: OuterJoin) -> Result<Stage> {
-        let OuterJoin { full, left, right, on } = join;
-        let (left_relations, right_relations) = (left.relations(), right.relations());
-        let references: Vec<RelationId> = right.items.iter().flat_map(references).collect();
-        let is_lateral =
-            self.all_relations(references).iter().any(|relation| left_relations.contains(relation));
-        let left = self.join(left, &[])?;
-        let is_plain =
-            |condition: &BoundExpr| SemiJoin::of(condition, &|_| true).is_none() && !is_volatile(condition);
-        let side = match <[Item; 1]>::try_from(right.items) {
-            Ok([item]) if right.conditions.iter().all(is_plain) => {
-                self.side(item, right.conditions, is_lateral, &[])?
-            }
-            items => {
-                let items = match items {
-                    Ok([item]) => vec![item],
-                    Err(items) => items,
-                };
-                let right = JoinTree { items, conditions: right.conditions };
-                if is_lateral {
-                    let changes = may_change(&right.items, &right.conditions);
-                    let (stage, mut frame) = self.framed(|planner| planner.join(right, &[]))?;
-                    frame.changes |= changes;
-                    side_of(stage, frame)
-                } else {
-                    side_of(self.join(right, &[])?, Frame::default())
-                }
-            }
-        };
-        let share = self.selectivity.of_all(&on);
-        self.selectivity.note_missing(right_relations);
-        if full {
-            self.selectivity.note_missing(left_relations);
-        }
-        let rows = left.plan.rows * (side.rows * share).max(1.0);
-        let kind = if full { JoinKind::Full } else { JoinKind::Left };
-        self.attach(left, side, Join { kind, conditions: on, null_aware: false, rows })
-    }
 }
 
 pub(crate) fn side_of(stage: Stage, frame: Frame) -> Side {
@@ -491,7 +515,7 @@ impl Parts {
 }
 
 /// Returns true if items or conditions may give other rows each time.
-fn may_change(items: &[Item], conditions: &[BoundExpr]) -> bool {
+pub(crate) fn may_change(items: &[Item], conditions: &[BoundExpr]) -> bool {
     let mut found = conditions.iter().any(is_volatile);
     items.iter().for_each(|item| visit_item(item, &mut |expr| found |= is_volatile_call(expr)));
     found
@@ -514,6 +538,11 @@ pub(crate) fn references(item: &Item) -> Vec<RelationId> {
 fn visit_item(item: &Item, note: &mut dyn FnMut(&BoundExpr)) {
     match item {
         Item::Relation(relation) => walk_relations(std::slice::from_ref(relation), &mut |expr| note(expr)),
+        Item::Optional(optional) => {
+            optional.on.iter().for_each(|on| walk(on, &mut |expr| note(expr)));
+            optional.right.conditions.iter().for_each(|condition| walk(condition, &mut |expr| note(expr)));
+            optional.right.items.iter().for_each(|item| visit_item(item, note));
+        }
         Item::Outer(join) => {
             join.on.iter().for_each(|on| walk(on, &mut |expr| note(expr)));
             for side in [&join.left, &join.right] {

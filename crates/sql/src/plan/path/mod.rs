@@ -447,6 +447,12 @@ impl<'r> Candidate<'r> {
         self.parts.iter().all(|part| part.ranges.iter().all(KeyAtoms::is_all))
     }
 
+    /// Returns true if a range is bounded by a pattern.
+    pub(crate) fn has_pattern(&self) -> bool {
+        let mut bounds = self.parts.iter().flat_map(|part| &part.ranges).flat_map(|range| &range.bounds);
+        bounds.any(|bound| matches!(bound, AtomKind::Matches(..)))
+    }
+
     /// Returns true if several parts may find the same row.
     pub(crate) fn is_union(&self) -> bool {
         self.is_union

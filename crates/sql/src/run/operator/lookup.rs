@@ -20,6 +20,8 @@ pub(crate) struct LookupJoin<'e> {
     /// The lookup by primary key, if each left row names one row by its key.
     key: Option<Key<'e>>,
     probe: Option<Probe<'e>>,
+    /// Number of rows of the next batch, if few may be wanted.
+    few: Option<usize>,
 }
 
 /// A lookup of one row, and the state of the join.
@@ -44,7 +46,7 @@ struct Probe<'e> {
 
 impl<'e> LookupJoin<'e> {
     pub(crate) fn new(node: &'e LookupNode, left: Running<'e>) -> LookupJoin<'e> {
-        LookupJoin { node, left, key: Key::of(node), probe: None }
+        LookupJoin { node, left, key: Key::of(node), probe: None, few: None }
     }
 
     fn start(&self, run: &mut Run<'e>, batch: Batch, position: usize) -> Result<Probe<'e>> {
@@ -88,6 +90,7 @@ impl<'e> LookupJoin<'e> {
     /// Joins left rows that name one row each.
     fn next_by_key(&mut self, run: &mut Run<'e>, key: &mut Key<'e>) -> Result<Option<Batch>> {
         let mut result = Batch::new(width(self.node));
+        let few = self.few.take();
         loop {
             let (batch, first) = match key.waiting.take() {
                 Some(waiting) => waiting,
@@ -97,7 +100,7 @@ impl<'e> LookupJoin<'e> {
                 },
             };
             for position in first..batch.len() {
-                if result.is_full() {
+                if result.is_full() || few.is_some_and(|few| result.len() >= few) {
                     key.waiting = Some((batch, position));
                     return Ok(Some(result));
                 }
@@ -174,6 +177,7 @@ impl<'e> Operator<'e> for LookupJoin<'e> {
             return joined;
         }
         let mut result = Batch::new(width(self.node));
+        let few = self.few.take();
         loop {
             let mut probe = match self.probe.take() {
                 Some(probe) => probe,
@@ -190,10 +194,15 @@ impl<'e> Operator<'e> for LookupJoin<'e> {
             if probe.position + 1 < probe.batch.len() {
                 self.probe = Some(self.start(run, probe.batch, probe.position + 1)?);
             }
-            if result.is_full() {
+            if result.is_full() || few.is_some_and(|few| result.len() >= few) {
                 return Ok(Some(result));
             }
             run.check_interrupt()?;
         }
+    }
+
+    fn expect_few(&mut self, rows: usize) {
+        self.few = Some(rows.max(1));
+        self.left.expect_few(rows);
     }
 }

@@ -4,6 +4,7 @@
 
 mod converted;
 mod differential;
+mod joins;
 mod phantoms;
 mod presorted;
 mod statistics;

@@ -36,6 +36,14 @@ const CASES: &[(&str, &str, &str)] = &[
     // Values of other types.
     ("select id from t where at > date '2025-01-01'", "t_at", "5000, 0, 1, 0, 'p', 1, '2025-06-01'"),
     ("select id from t where at = date '2025-01-01'", "t_at", "5000, 0, 1, 0, 'p', 1, '2025-01-01'"),
+    // Joins: a partner that is missing, the first rows in an order, and the keys of a subquery.
+    (
+        "select w.id from w left join t on t.a = w.n + 777 where t.id is null",
+        "t_ab",
+        "5000, 0, 777, 0, 'p', 1",
+    ),
+    ("select t.id from t join p on p.id = t.k order by t.a limit 3", "t_ab", "5000, 0, -1, 0, 'p', 1"),
+    ("select id from t where a in (select id + 777 from p)", "t_ab", "5000, 0, 778, 0, 'p', 1"),
 ];
 
 fn connect(sql: &Sql) -> Connection {
@@ -84,6 +92,7 @@ fn no_path_lets_a_phantom_in_under_any_protocol() {
                 at timestamp default '2024-06-15');
              create index t_at on t (at); create index t_ab on t (a, b); create index t_c on t (c); create index t_d on t (d);
              create index t_kb on t (k, b); create table w (id int primary key, n int);
+             create table p (id int primary key); insert into p values (0), (1), (2);
              insert into w values (1, 0);
              insert into t (id, k, a, b, c, d) select n, n % 3, n / 4, n % 50, 'x' || n, n % 400 from generate_series(1, 1000) n; analyze",
         );
