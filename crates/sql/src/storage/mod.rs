@@ -65,7 +65,7 @@ pub(crate) fn engine_type(ty: Type, modifier: Modifier) -> DataType {
             None => DataType::Bytes,
         },
         Type::Text | Type::Varchar | Type::Bpchar | Type::Name | Type::Char | Type::Json => DataType::Text,
-        Type::Bit | Type::Varbit => DataType::Text,
+        Type::Bit | Type::Varbit | Type::Refcursor | Type::Jsonpath => DataType::Text,
         Type::Uuid => DataType::Uuid,
         ty if ty.is_oid_like() => DataType::Int64,
         _ => DataType::Bytes,
@@ -76,7 +76,7 @@ pub(crate) fn engine_type(ty: Type, modifier: Modifier) -> DataType {
 pub(crate) fn keeps_order(ty: Type, modifier: Modifier) -> bool {
     match ty {
         Type::Numeric => decimal_of(modifier).is_some(),
-        Type::Json => false,
+        Type::Json | Type::Jsonpath => false,
         // The blanks of one without a length are kept.
         Type::Bpchar => modifier.characters().is_some(),
         Type::Bytea | Type::Inet | Type::Cidr | Type::Macaddr => true,
@@ -102,7 +102,14 @@ pub(crate) fn decode(ty: Type, modifier: Modifier, stored: ValueRef<'_>) -> Resu
 fn decode_other(ty: Type, modifier: Modifier, stored: ValueRef<'_>) -> Result<Value> {
     Ok(match (ty, stored) {
         (
-            Type::Text | Type::Varchar | Type::Name | Type::Char | Type::Bit | Type::Varbit,
+            Type::Text
+            | Type::Varchar
+            | Type::Name
+            | Type::Char
+            | Type::Bit
+            | Type::Varbit
+            | Type::Refcursor
+            | Type::Jsonpath,
             ValueRef::Text(value),
         ) => Value::Text(value.into()),
         (Type::Int2, ValueRef::Int(value)) => Value::Int2(value as i16),

@@ -14,6 +14,8 @@ use crate::types::{Environment, Modifier, Type, Value, bits, network};
 
 /// The first byte of a `jsonb`.
 const JSONB_VERSION: u8 = 1;
+/// The first byte of a `jsonpath`.
+const JSONPATH_VERSION: u8 = 1;
 /// The length of NULL in arrays and records.
 const NULL_LENGTH: i32 = -1;
 
@@ -32,6 +34,10 @@ pub fn to_binary(environment: &dyn Environment, kind: Type, value: &Value, out: 
         Value::Numeric(value) => out.extend(value.to_binary()),
         Value::Text(text) if kind == Type::Char => {
             out.push(text.chars().next().map_or(0, |code| code as u32 as u8))
+        }
+        Value::Text(text) if kind == Type::Jsonpath => {
+            out.push(JSONPATH_VERSION);
+            out.extend(text.as_bytes());
         }
         Value::Text(text) if matches!(kind, Type::Bit | Type::Varbit) => bits::write_binary(text, out),
         Value::Text(text) | Value::Bpchar(text) | Value::Json(text) => out.extend(text.as_bytes()),
@@ -191,6 +197,12 @@ fn read(environment: &dyn Environment, kind: Type, reader: &mut Reader<'_>) -> R
         Type::Jsonb => match reader.array::<1>()? {
             [JSONB_VERSION] => Value::jsonb(parse_jsonb(utf8(reader.rest())?)?),
             [other] => return Err(SqlError::internal(format!("unsupported jsonb version number {other}"))),
+        },
+        Type::Jsonpath => match reader.array::<1>()? {
+            [JSONPATH_VERSION] => from_text(environment, kind, Modifier::NONE, utf8(reader.rest())?)?,
+            [other] => {
+                return Err(SqlError::internal(format!("unsupported jsonpath version number: {other}")));
+            }
         },
         Type::Array(_) | Type::Int2Vector | Type::OidVector => read_array(environment, kind, reader)?,
         Type::Record => read_record(environment, reader)?,

@@ -417,6 +417,14 @@ pub trait Environment {
         Err(no_session("triggers"))
     }
 
+    /// Keeps a trigger that fires for the end of the transaction, if it is deferred now: true.
+    ///
+    /// # Errors
+    /// 53200: the session's memory has no room for the rows.
+    fn defer_trigger(&mut self, _firing: &Firing<'_>) -> Result<bool> {
+        Ok(false)
+    }
+
     /// Asked now and then by what runs long.
     ///
     /// # Errors

@@ -320,6 +320,20 @@ impl Type {
         }
     }
 
+    /// The polymorphic type of the elements of a polymorphic array, or the type of an array's elements.
+    pub fn declared_element(self) -> Option<Type> {
+        match self {
+            Type::AnyArray => Some(Type::AnyElement),
+            Type::AnyCompatibleArray => Some(Type::AnyCompatible),
+            other => other.element(),
+        }
+    }
+
+    /// Returns true for the polymorphic types that represent the common type of several arguments.
+    pub fn is_any_compatible(self) -> bool {
+        matches!(self, Type::AnyCompatible | Type::AnyCompatibleArray | Type::AnyCompatibleNonArray)
+    }
+
     /// Returns true if a function's argument or result of this type represents a type that its call decides.
     pub fn is_polymorphic(self) -> bool {
         matches!(

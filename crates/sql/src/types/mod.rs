@@ -17,6 +17,7 @@ pub mod datetime;
 pub mod environment;
 pub mod interval;
 pub mod jsonb;
+pub(crate) mod jsonpath;
 mod kind;
 pub mod mac_address;
 pub mod network;

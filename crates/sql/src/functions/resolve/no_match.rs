@@ -19,17 +19,6 @@ pub(super) fn operator_text(symbol: &str, operands: &[Type]) -> String {
     }
 }
 
-/// Alternatives to a jsonpath.
-const INSTEAD_OF_JSONPATH: &str =
-    "Use subscripts, the operators ->, ->>, #> and @>, jsonb_array_elements and jsonb_each.";
-
-/// The functions of PostgreSQL that evaluate a jsonpath; some have a form that ends in `_tz`.
-fn takes_jsonpath(name: &str) -> bool {
-    let names = ["exists", "match", "query", "query_array", "query_first"];
-    let rest = name.strip_prefix("jsonb_path_").map(|rest| rest.strip_suffix("_tz").unwrap_or(rest));
-    rest.is_some_and(|rest| names.contains(&rest))
-}
-
 /// The functions of PostgreSQL that read and write large objects.
 fn is_of_large_objects(name: &str) -> bool {
     name.starts_with("lo_") || matches!(name, "loread" | "lowrite")
@@ -37,10 +26,6 @@ fn is_of_large_objects(name: &str) -> bool {
 
 /// `function f(integer) does not exist` (42883); 0A000 for one that PostgreSQL has, and that is refused.
 pub fn no_function(name: &str, arguments: &[Type]) -> SqlError {
-    if takes_jsonpath(name) {
-        return SqlError::unsupported(format!("function {name} is not supported"))
-            .with_hint(INSTEAD_OF_JSONPATH);
-    }
     if is_of_large_objects(name) {
         return SqlError::unsupported("large objects are not supported")
             .with_hint("Use a column of type bytea.");
@@ -51,12 +36,8 @@ pub fn no_function(name: &str, arguments: &[Type]) -> SqlError {
     SqlError::new(SqlState::UNDEFINED_FUNCTION, message).with_hint(hint)
 }
 
-/// `operator does not exist: integer + boolean` (42883); 0A000 for one that evaluates a jsonpath.
+/// `operator does not exist: integer + boolean` (42883).
 pub fn no_operator(symbol: &str, operands: &[Type]) -> SqlError {
-    if matches!((symbol, operands), ("@?" | "@@", [Type::Jsonb, _])) {
-        let message = format!("operator {} is not supported", operator_text(symbol, operands));
-        return SqlError::unsupported(message).with_hint(INSTEAD_OF_JSONPATH);
-    }
     let message = format!("operator does not exist: {}", operator_text(symbol, operands));
     let hint = match operands.len() {
         1 => {

@@ -20,6 +20,8 @@ mod unicode;
 
 use super::definition::Definition;
 
+pub(super) use regexp::like_regex;
+
 /// The tables of functions.
 pub(super) const FUNCTIONS: &[&[Definition]] = &[
     basic::FUNCTIONS,

@@ -29,6 +29,7 @@ use hashbrown::HashMap;
 
 pub(super) use self::program::{Found, Program};
 use crate::error::{Result, SqlError, SqlState};
+use crate::types::jsonpath::RegexFlags;
 
 /// Maximum number of compiled patterns that a thread keeps.
 const CACHED_PATTERNS_MAX: usize = 128;
@@ -73,6 +74,18 @@ impl Flags {
     /// The flags of `~*`.
     pub(super) fn ignoring_case() -> Flags {
         Flags { ignores_case: true, ..Flags::default() }
+    }
+
+    /// The flags of jsonpath's `like_regex`.
+    pub(super) fn of_path(flags: RegexFlags) -> Flags {
+        Flags {
+            ignores_case: flags.ignores_case,
+            is_literal: flags.is_literal,
+            is_advanced: !flags.is_literal,
+            stops_at_newline: !flags.is_literal && !flags.dot_is_all,
+            has_lines: !flags.is_literal && flags.has_lines,
+            ..Flags::default()
+        }
     }
 
     /// Reads the letters.

@@ -7,6 +7,7 @@ use crate::functions::definition::{Definition, FunctionContext, Rows, RowsOf, sc
 use crate::interrupt::check;
 use crate::run::large_values::LARGE_BYTES;
 use crate::types::array::ArrayValue;
+use crate::types::jsonpath::RegexFlags;
 use crate::types::{Type, Value};
 
 /// The table of functions.
@@ -62,6 +63,11 @@ pub(super) const OPERATORS: &[Definition] = &[
 
 fn is_match(v: &[Value], flags: Flags, is_negated: bool) -> Result<Value> {
     Ok(Value::Bool(compile(v[1].str(), flags)?.is_match(v[0].str())? != is_negated))
+}
+
+/// `like_regex` of jsonpath.
+pub(in crate::functions) fn like_regex(text: &str, pattern: &str, flags: RegexFlags) -> Result<bool> {
+    compile(pattern, Flags::of_path(flags))?.is_match(text)
 }
 
 /// The first group of the first match, or all of it.

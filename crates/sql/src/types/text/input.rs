@@ -12,6 +12,7 @@ use crate::types::array::ArrayValue;
 use crate::types::datetime::parse;
 use crate::types::datetime::parse_interval::parse_interval;
 use crate::types::environment::ObjectKind;
+use crate::types::jsonpath::parse_jsonpath;
 use crate::types::numeric::Numeric;
 use crate::types::{Environment, Modifier, Type, Value, bits, mac_address, network};
 
@@ -65,6 +66,7 @@ pub fn from_text(environment: &dyn Environment, kind: Type, modifier: Modifier, 
             Value::Json(text.into())
         }
         Type::Jsonb => Value::jsonb(parse_jsonb(text)?),
+        Type::Jsonpath => Value::text(parse_jsonpath(text)?.to_string()),
         Type::Array(element) => Value::array(parse_array(environment, element.get(), modifier, text)?),
         Type::Int2Vector => vector(environment, Type::Int2, text)?,
         Type::OidVector => vector(environment, Type::Oid, text)?,
