@@ -94,6 +94,8 @@ pub(crate) struct VisibleCte {
     pub columns: Vec<BoundColumn>,
     /// The part of WITH that is being bound, which decides whether its rows may be read here.
     pub state: CteState,
+    /// Number of last columns that are seen by SEARCH and CYCLE only.
+    pub hidden: usize,
     /// Number of enclosing places, at its definition, that no recursion may reach into.
     pub places: usize,
 }

@@ -6,6 +6,7 @@ mod functions;
 mod joins;
 
 use crate::bind::binder::{Binder, CteState};
+use crate::bind::query::traversal::BEFORE;
 use crate::bind::scope::{Clause, Entry};
 use crate::bind::tree::{
     BoundColumn, BoundExpr, BoundFrom, BoundQuery, BoundRelation, FunctionCall, RelationId, RelationKind,
@@ -31,6 +32,14 @@ impl Item {
             BoundFrom::Relation(relation) => Some(relation),
             BoundFrom::Join { .. } => None,
         }
+    }
+
+    /// Hides the last columns of a recursive query from all but its SEARCH and CYCLE.
+    fn hide_last(&mut self, count: usize) {
+        let Some(entry) = self.entries.first_mut() else { return };
+        let columns = entry.columns.split_off(entry.columns.len().saturating_sub(count));
+        let hidden = Entry { name: Some(BEFORE.to_string()), columns, unqualified: false, ..entry.clone() };
+        self.entries.push(hidden);
     }
 }
 
@@ -160,14 +169,12 @@ impl Binder<'_> {
             self.check_recursion(&cte, name.at())?;
             *self.cte_references.entry(cte.id).or_default() += 1;
             self.cte_uses.push((self.defining, cte.id));
-            return self.relation_item(
-                name.last(),
-                None,
-                RelationKind::Cte(cte.id),
-                cte.columns,
-                false,
-                alias,
-            );
+            let kind = RelationKind::Cte(cte.id);
+            let mut item = self.relation_item(name.last(), None, kind, cte.columns, false, alias)?;
+            if cte.hidden > 0 {
+                item.hide_last(cte.hidden);
+            }
+            return Ok(item);
         }
         if name.parts.len() == 1
             && let Some(columns) = self.environment.transition_columns(name.last())

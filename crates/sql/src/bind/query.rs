@@ -4,6 +4,7 @@
 
 mod locks;
 mod set_operation;
+pub(in crate::bind) mod traversal;
 mod with;
 
 use crate::bind::binder::Binder;

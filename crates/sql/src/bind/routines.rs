@@ -19,10 +19,11 @@ use crate::bind::tree::{
 use crate::bind::variables::{Names, Variables};
 use crate::catalog::{ArgumentMode, Catalog, CatalogEnvironment, Routine, Stability, Table};
 use crate::error::{Result, SqlError, SqlState};
-use crate::functions::resolve::{choose, choose_function, no_function};
+use crate::functions::resolve::{choose, choose_function, no_function, polymorphic};
 use crate::functions::{Function, Volatility, functions_named};
 use crate::parse::syntax::{At, Call, ExprKind, ObjectName};
 use crate::parse::{TextEdit, parse_expression, qualified_name};
+use crate::types::array::ArrayValue;
 use crate::types::cast::{CastContext, can_coerce};
 use crate::types::{Environment, Modifier, Type, Value};
 
@@ -50,6 +51,8 @@ struct Candidate {
     types: Vec<Type>,
     /// The first input argument from which on the call's are put into an array.
     packs_from: Option<usize>,
+    /// The types of all arguments and of the result, if the call decides them.
+    decided: Option<Vec<Type>>,
     /// True if another routine of its schema accepts the same arguments: the call does not decide which is meant.
     is_ambiguous: bool,
 }
@@ -85,14 +88,16 @@ impl Candidate {
         }
         let packs_from = if packs { inputs.len().checked_sub(1) } else { None };
         if let Some(first) = packs_from {
-            let element = inputs[first].ty.element()?;
+            let element = inputs[first].ty.declared_element()?;
             types[first..].fill(element);
         }
-        Some(Candidate { routine: routine.clone(), order, types, packs_from, is_ambiguous: false })
+        let routine = routine.clone();
+        Some(Candidate { routine, order, types, packs_from, decided: None, is_ambiguous: false })
     }
 
     fn fits(&self, given: &[Type]) -> bool {
         given.iter().zip(&self.types).all(|(&from, &to)| can_coerce(from, to, CastContext::Implicit))
+            && (!self.routine.is_polymorphic() || polymorphic(&self.types, given, Type::Void).is_some())
     }
 }
 
@@ -133,6 +138,18 @@ pub(crate) fn routine_of<'c>(catalog: &'c Catalog, expr: &BoundExpr) -> Option<&
             catalog.routine_by_oid(*oid)
         }
         _ => None,
+    }
+}
+
+/// The routine that the arguments of a call are for, with the types that the call has decided.
+pub(crate) fn instance_of(catalog: &Catalog, args: &[BoundExpr]) -> Option<Arc<Routine>> {
+    let Some(BoundExpr::Constant { value: Value::Oid(oid), .. }) = args.first() else { return None };
+    let routine = catalog.routine_by_oid(*oid)?;
+    match args.last() {
+        Some(BoundExpr::Constant { value, .. }) if routine.is_polymorphic() => {
+            Some(Arc::new(routine.with_types(&Routine::types_of(value))))
+        }
+        _ => Some(routine.clone()),
     }
 }
 
@@ -330,7 +347,34 @@ impl Binder<'_> {
             return Err(self.not_unique(name, &given, at));
         }
         self.note_routine(name, &chosen.routine);
+        let chosen = if chosen.routine.is_polymorphic() { self.decided(chosen, &given, at)? } else { chosen };
         self.finish_routine_call(chosen, args, at).map(Some)
+    }
+
+    /// A polymorphic routine with the types that a call decides.
+    fn decided(&self, mut chosen: Candidate, given: &[Type], at: At) -> Result<Candidate> {
+        let fails = |message: &str| Err(self.error(at, SqlState::DATATYPE_MISMATCH, message));
+        let is_element = |ty: Type| ty.is_polymorphic() && !ty.is_any_compatible();
+        let mut of_elements =
+            given.iter().zip(&chosen.types).filter(|(_, declared)| is_element(**declared)).peekable();
+        if of_elements.peek().is_some() && of_elements.all(|(given, _)| *given == Type::Unknown) {
+            return fails("could not determine polymorphic type because input has type unknown");
+        }
+        let decide = |ty: Type| match ty.is_polymorphic() {
+            true => polymorphic(&chosen.types, given, ty).map(|(_, decided)| decided),
+            false => Some(ty),
+        };
+        let routine = &chosen.routine;
+        let all = routine.arguments.iter().map(|argument| argument.ty).chain([routine.result]);
+        let Some(types) = all.map(decide).collect::<Option<Vec<Type>>>() else {
+            return fails("could not determine polymorphic type of a function's argument or result");
+        };
+        if let Some((arguments, _)) = polymorphic(&chosen.types, given, Type::Void) {
+            chosen.types = arguments;
+        }
+        chosen.routine = Arc::new(chosen.routine.with_types(&types));
+        chosen.decided = Some(types);
+        Ok(chosen)
     }
 
     fn not_unique(&self, name: &ObjectName, given: &[Type], at: At) -> SqlError {
@@ -374,6 +418,11 @@ impl Binder<'_> {
                 Some(domain) => self.checked(value, &domain, at)?,
                 None => value,
             });
+        }
+        if let Some(types) = chosen.decided {
+            let oids = types.iter().map(|ty| Value::Oid(ty.oid())).collect();
+            let ty = Type::array_of(Type::Oid);
+            converted.push(BoundExpr::constant(Value::array(ArrayValue::list(Type::Oid, oids)), ty));
         }
         Ok(RoutineCall { routine, args: converted, types: chosen.types })
     }

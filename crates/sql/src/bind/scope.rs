@@ -5,7 +5,7 @@
 use crate::bind::binder::Binder;
 use crate::bind::calls::columns_of;
 use crate::bind::privileges::other_database;
-use crate::bind::routines::{is_call, routine_of};
+use crate::bind::routines::{instance_of, is_call, routine_of};
 use crate::bind::tree::{BoundColumn, BoundExpr, FunctionCall, QueryBody, RelationId, RelationKind};
 use crate::error::{Result, SqlState};
 use crate::parse::syntax::{At, Name, ObjectName};
@@ -345,19 +345,24 @@ impl Binder<'_> {
 
     fn returns_record(&self, calls: &[FunctionCall]) -> bool {
         let [FunctionCall::Set { function, args, .. }] = calls else { return false };
-        let Some(BoundExpr::Constant { value: Value::Oid(oid), .. }) = args.first() else { return false };
-        let routine = self.context.catalog.routine_by_oid(*oid);
+        let routine = instance_of(self.context.catalog, args);
         is_call(function) && routine.is_some_and(|routine| routine.result == Type::Record)
     }
 
     /// The fields of a record that a function returns, also where a subquery in FROM passes it on.
     pub fn record_columns(&self, row: &BoundExpr) -> Option<Vec<(String, Type)>> {
-        if let Some(routine) = routine_of(self.context.catalog, row) {
+        let called = routine_of(self.context.catalog, row).and_then(|_| match row {
+            BoundExpr::Call { args, .. } | BoundExpr::SetReturning { args, .. } => {
+                instance_of(self.context.catalog, args)
+            }
+            _ => None,
+        });
+        if let Some(routine) = called {
             // A function with one output argument returns its value.
             if routine.result != Type::Record {
                 return None;
             }
-            let columns = self.context.catalog.result_columns(routine);
+            let columns = self.context.catalog.result_columns(&routine);
             return Some(columns.into_iter().map(|column| (column.name, column.ty)).collect());
         }
         if let Some(relation) = row.ty().row_relation() {
@@ -385,8 +390,7 @@ impl Binder<'_> {
     /// The fields of a row that a routine returns.
     fn row_in_result(&self, calls: &[FunctionCall], column: usize) -> Option<Vec<(String, Type)>> {
         let [FunctionCall::Set { args, .. }] = calls else { return None };
-        let Some(BoundExpr::Constant { value: Value::Oid(oid), .. }) = args.first() else { return None };
-        let routine = self.context.catalog.routine_by_oid(*oid).filter(|routine| routine.row_of.is_none())?;
+        let routine = instance_of(self.context.catalog, args).filter(|routine| routine.row_of.is_none())?;
         let columns = self.context.catalog.row_columns(routine.outputs().nth(column)?.row_of?)?;
         Some(columns.into_iter().map(|column| (column.name, column.ty)).collect())
     }

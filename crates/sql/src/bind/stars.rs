@@ -9,7 +9,7 @@
 use crate::bind::binder::Binder;
 use crate::bind::scope::{Entry, Found, VisibleColumn};
 use crate::catalog::store::TEMPORARY;
-use crate::parse::syntax::{At, Name, NaturalJoin, ObjectName, SelectItem};
+use crate::parse::syntax::{At, NOWHERE, Name, NaturalJoin, ObjectName, SelectItem};
 use crate::parse::{qualified_name, quote_identifier};
 
 /// The stars, names of columns and natural joins that were met.
@@ -72,7 +72,7 @@ impl Binder<'_> {
 
     /// Notes an item with a star and the columns that it expands to, if that is requested.
     pub fn note_star(&mut self, item: &SelectItem, columns: &[VisibleColumn], at: At) {
-        if self.foreign_text || self.stars.is_none() {
+        if self.foreign_text || self.stars.is_none() || at == NOWHERE {
             return;
         }
         let names: Option<Vec<String>> = match item {

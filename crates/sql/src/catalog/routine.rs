@@ -5,7 +5,7 @@
 
 use crate::catalog::rights::Rights;
 use crate::catalog::stored;
-use crate::types::{Modifier, Type};
+use crate::types::{Modifier, Type, Value};
 
 /// The language of a routine's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -198,6 +198,38 @@ impl Routine {
         self.arguments.iter().any(|argument| argument.mode == ArgumentMode::Variadic)
     }
 
+    /// Returns true if a call decides the type of an argument or of the result.
+    pub fn is_polymorphic(&self) -> bool {
+        self.result.is_polymorphic() || self.arguments.iter().any(|argument| argument.ty.is_polymorphic())
+    }
+
+    /// The routine for calls that decide these types, of all arguments and of the result.
+    pub fn with_types(&self, types: &[Type]) -> Routine {
+        let mut routine = self.clone();
+        let row = |ty: Type| (Type::Record, ty.row_relation());
+        for (argument, &ty) in routine.arguments.iter_mut().zip(types) {
+            if argument.ty.is_polymorphic() {
+                argument.ty = ty;
+                if !argument.mode.is_input() && ty.row_relation().is_some() {
+                    (argument.ty, argument.row_of) = row(ty);
+                }
+            }
+        }
+        if let Some(&ty) = types.last().filter(|_| self.result.is_polymorphic()) {
+            routine.result = ty;
+            if ty.row_relation().is_some() {
+                (routine.result, routine.row_of) = row(ty);
+            }
+        }
+        routine
+    }
+
+    /// The types that a call has decided, from the value in which it passes them.
+    pub fn types_of(value: &Value) -> Vec<Type> {
+        let oids = value.as_array().values.iter().map(Value::oid);
+        oids.map(|oid| Type::from_oid(oid).unwrap_or(Type::Unknown)).collect()
+    }
+
     /// The routine's kind, as in messages.
     pub fn kind(&self) -> &'static str {
         if self.is_procedure { "procedure" } else { "function" }
@@ -259,6 +291,9 @@ pub(crate) struct Trigger {
     /// DEFERRABLE, of a constraint trigger.
     #[serde(default)]
     pub is_deferrable: bool,
+    /// INITIALLY DEFERRED.
+    #[serde(default)]
+    pub is_deferred: bool,
 }
 
 /// The change of a row by a statement.

@@ -149,7 +149,7 @@ impl Connection {
                 (ty, row) = (Type::row_of(relation), None);
             }
             let is_refused = matches!(ty, Type::Any | Type::Cstring) || ty == Type::Record && row.is_none();
-            if is_refused || ty.is_polymorphic() {
+            if is_refused {
                 let message = format!("arguments of type {} are not supported", ty.display_name());
                 return Err(SqlError::unsupported(message));
             }
@@ -157,13 +157,21 @@ impl Connection {
             if let Some(default) = &argument.default {
                 self.with_binder(text, |binder| {
                     let bound = binder.expr(&default.expr)?;
-                    binder.coerce(bound, ty, Modifier::NONE, CastContext::Assignment, default.expr.at)
+                    match ty.is_polymorphic() {
+                        true => Ok(bound),
+                        false => {
+                            binder.coerce(bound, ty, Modifier::NONE, CastContext::Assignment, default.expr.at)
+                        }
+                    }
                 })?;
                 let expr = parse_expression(&default.text)?;
                 stored = Some(self.definition_text(&default.text, |binder| {
                     binder.detached(|binder| {
                         let (bound, context) = (binder.expr(&expr)?, CastContext::Assignment);
-                        binder.coerce(bound, ty, Modifier::NONE, context, 0).map(|_| ())
+                        match ty.is_polymorphic() {
+                            true => Ok(()),
+                            false => binder.coerce(bound, ty, Modifier::NONE, context, 0).map(|_| ()),
+                        }
                     })
                 })?);
             }
@@ -230,11 +238,7 @@ impl Connection {
             (None, Some(expected)) => expected,
             (None, None) => return Err(invalid("function result type must be specified")),
         };
-        if routine.result.is_polymorphic() {
-            let message = format!("results of type {} are not supported", routine.result.display_name());
-            return Err(SqlError::unsupported(message));
-        }
-        Ok(())
+        check_decided(routine)
     }
 
     fn check_replacement(&self, known: &Routine, routine: &Routine, or_replace: bool) -> Result<()> {
@@ -488,7 +492,7 @@ fn check_arguments(arguments: &[Argument]) -> Result<()> {
             return Err(invalid("only input parameters can have default values"));
         }
         if argument.mode == ArgumentMode::Variadic {
-            if argument.ty.element().is_none() {
+            if argument.ty.declared_element().is_none() {
                 return Err(invalid("VARIADIC parameter must be an array"));
             }
             if arguments[at + 1..].iter().any(|later| later.mode.is_input()) {
@@ -496,6 +500,27 @@ fn check_arguments(arguments: &[Argument]) -> Result<()> {
             }
         }
         has_default |= is_input && argument.default.is_some();
+    }
+    Ok(())
+}
+
+/// Refuses a polymorphic result that no argument decides.
+fn check_decided(routine: &Routine) -> Result<()> {
+    let outputs = routine.outputs().map(|argument| argument.ty).chain([routine.result]);
+    for output in outputs.filter(|ty| ty.is_polymorphic()) {
+        let is_same =
+            |input: &Type| input.is_polymorphic() && input.is_any_compatible() == output.is_any_compatible();
+        if !routine.input_types().iter().any(is_same) {
+            let inputs = match output.is_any_compatible() {
+                true => "anycompatible, anycompatiblearray or anycompatiblenonarray",
+                false => "anyelement, anyarray, anynonarray or anyenum",
+            };
+            let detail = format!(
+                "A result of type {} requires at least one input of type {inputs}.",
+                output.display_name()
+            );
+            return Err(invalid("cannot determine result data type").with_detail(detail));
+        }
     }
     Ok(())
 }

@@ -87,6 +87,7 @@ impl Connection {
             is_disabled: false,
             is_constraint: create.is_constraint,
             is_deferrable: create.is_deferrable,
+            is_deferred: create.is_deferred,
         };
         crate::routine::trigger::check(self.environment_mut(), &trigger, &table)?;
         if let Some(known) = known {

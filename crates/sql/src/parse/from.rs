@@ -1,6 +1,6 @@
 //! FROM: tables, queries, functions, joins, aliases.
 
-use crate::error::{Result, SqlState};
+use crate::error::Result;
 use crate::parse::parser::{Parser, Reference};
 use crate::parse::syntax::{Alias, At, Call, ColumnOfFunction, ExprKind, JoinCondition, JoinType, TableRef};
 
@@ -134,8 +134,7 @@ impl Parser<'_> {
         self.accept_operator("*");
         let alias = self.alias()?;
         if self.is_word(0, "tablesample") {
-            let message = "TABLESAMPLE is not supported";
-            return Err(self.error(self.position(), SqlState::FEATURE_NOT_SUPPORTED, message));
+            return self.sampled(name, alias);
         }
         Ok(TableRef::Table { name, alias })
     }

@@ -26,6 +26,7 @@ pub(crate) mod template;
 #[cfg(test)]
 mod tests;
 mod transactions;
+mod traversal;
 mod types;
 mod utility;
 

@@ -428,15 +428,10 @@ impl Parser<'_> {
             }
         })?;
         self.expect_mark(")")?;
-        if self.is_word(0, "search") || self.is_word(0, "cycle") {
-            return Err(self.error(
-                self.position(),
-                SqlState::FEATURE_NOT_SUPPORTED,
-                "SEARCH and CYCLE clauses are not supported",
-            ));
-        }
+        let search = self.search_clause()?;
+        let cycle = self.cycle_clause()?;
         let words = if recursive { self.names_since(start) } else { Vec::new() };
-        Ok(Cte { name, columns, materialized, statement: Box::new(statement), words })
+        Ok(Cte { name, columns, materialized, statement: Box::new(statement), search, cycle, words })
     }
 }
 

@@ -270,6 +270,7 @@ impl Parser<'_> {
             new_table: None,
             is_constraint,
             is_deferrable: false,
+            is_deferred: false,
             columns: Vec::new(),
             table: ObjectName { parts: Vec::new() },
             for_each_row: false,
@@ -337,20 +338,26 @@ impl Parser<'_> {
         }
     }
 
-    /// `[NOT] DEFERRABLE [INITIALLY …]`
+    /// `[NOT] DEFERRABLE [INITIALLY …]` of a constraint trigger.
     fn trigger_timing(&mut self, trigger: &mut CreateTrigger) -> Result<()> {
-        if self.accept_words(&["not", "deferrable"]) {
+        if !trigger.is_constraint {
             return Ok(());
         }
-        if trigger.is_constraint && self.accept("deferrable") {
-            trigger.is_deferrable = true;
-        }
-        if self.is_words(&["initially", "deferred"]) || self.is_word(0, "deferrable") {
-            let message = "triggers that wait until the end of a transaction are not supported";
-            return Err(self.refused(message));
-        }
+        let is_never = self.accept_words(&["not", "deferrable"]);
+        trigger.is_deferrable = !is_never && self.accept("deferrable");
         if self.accept("initially") {
-            self.expect("immediate")?;
+            trigger.is_deferred = self.accept("deferred");
+            if !trigger.is_deferred {
+                self.expect("immediate")?;
+            }
+            if trigger.is_deferred && is_never {
+                let message = "constraint declared INITIALLY DEFERRED must be DEFERRABLE";
+                return Err(self.error(self.position(), SqlState::SYNTAX_ERROR, message));
+            }
+            trigger.is_deferrable |= trigger.is_deferred;
+            if !is_never && !trigger.is_deferrable {
+                trigger.is_deferrable = self.accept("deferrable");
+            }
         }
         Ok(())
     }

@@ -25,6 +25,9 @@ use crate::session::SessionEnvironment;
 use crate::types::environment::Acting;
 use crate::types::{Environment, Type, Value};
 
+/// The first number of instances of polymorphic routines, which have bodies of their own: above all oids of objects.
+const FIRST_INSTANCE: u32 = 1 << 30;
+
 /// Calls a function for its value.
 ///
 /// # Errors
@@ -35,7 +38,7 @@ pub(crate) fn value(
     arguments: &[Value],
     access: Access<'_>,
 ) -> Result<Value> {
-    let routine = routine_of(environment, oid)?;
+    let (routine, arguments) = instance(environment, oid, arguments)?;
     if routine.is_strict && arguments.iter().any(Value::is_null) {
         return Ok(Value::Null);
     }
@@ -54,6 +57,7 @@ pub(crate) fn rows(
 ) -> Result<Vec<Value>> {
     let routine = routine_of(environment, oid)?;
     if routine.is_set {
+        let (routine, arguments) = instance(environment, oid, arguments)?;
         if routine.is_strict && arguments.iter().any(Value::is_null) {
             return Ok(Vec::new());
         }
@@ -66,6 +70,34 @@ fn routine_of(environment: &SessionEnvironment, oid: u32) -> Result<Arc<Routine>
     environment.catalog.routine_by_oid(oid).cloned().ok_or_else(|| {
         SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("function with OID {oid} does not exist"))
     })
+}
+
+/// The routine of a call and its arguments; one that is polymorphic with the types that the call has decided, which are its
+/// last argument.
+fn instance<'a>(
+    environment: &mut SessionEnvironment,
+    oid: u32,
+    arguments: &'a [Value],
+) -> Result<(Arc<Routine>, &'a [Value])> {
+    let routine = routine_of(environment, oid)?;
+    if !routine.is_polymorphic() {
+        return Ok((routine, arguments));
+    }
+    let Some((types, arguments)) = arguments.split_last() else {
+        return Err(SqlError::internal("a call has not decided the types of its arguments"));
+    };
+    let types = Routine::types_of(types);
+    let version = environment.catalog.version;
+    let instances = &mut environment.routines.instances;
+    let next = FIRST_INSTANCE + instances.len() as u32;
+    let (known, made) = instances
+        .entry((oid, types.clone()))
+        .or_insert_with(|| (0, Arc::new(Routine { oid: next, ..routine.with_types(&types) })));
+    if *known != version {
+        *made = Arc::new(Routine { oid: made.oid, ..routine.with_types(&types) });
+        *known = version;
+    }
+    Ok((made.clone(), arguments))
 }
 
 fn called(
@@ -196,8 +228,8 @@ pub(crate) fn procedure(
             evaluate_alone(argument, planned, access, parameters, environment)
         })?);
     }
-    let routine = routine_of(execution.environment, arguments[0].oid())?;
-    let returned = run_procedure(execution, &routine, &arguments[1..])?.into_iter().next();
+    let (routine, arguments) = instance(execution.environment, arguments[0].oid(), &arguments[1..])?;
+    let returned = run_procedure(execution, &routine, arguments)?.into_iter().next();
     Ok(match returned {
         Some(Value::Record(record)) if columns > 1 => record.values.to_vec(),
         Some(value) if columns > 0 => vec![value],
@@ -317,6 +349,17 @@ fn compile(environment: &mut SessionEnvironment, routine: &Arc<Routine>) -> Resu
 /// # Errors
 /// 42601 and other errors of class 42.
 pub(crate) fn check(environment: &mut SessionEnvironment, routine: &Arc<Routine>) -> Result<()> {
+    let checked;
+    let routine = match routine.is_polymorphic() {
+        // Its statements have no types yet.
+        true if routine.language == Language::Sql => return compile(environment, routine).map(|_| ()),
+        true => {
+            let all = routine.arguments.iter().map(|argument| argument.ty).chain([routine.result]);
+            checked = Arc::new(routine.with_types(&all.map(example).collect::<Vec<_>>()));
+            &checked
+        }
+        false => routine,
+    };
     let scope = environment.begin_scope(&routine.settings)?;
     let checked = match compile(environment, routine) {
         Ok(Body::Sql(body)) => {
@@ -329,6 +372,15 @@ pub(crate) fn check(environment: &mut SessionEnvironment, routine: &Arc<Routine>
     };
     environment.settings.end_scope(scope);
     checked
+}
+
+/// A type in place of a polymorphic one, for the check of a body.
+fn example(ty: Type) -> Type {
+    match ty {
+        Type::AnyArray | Type::AnyCompatibleArray => Type::array_of(Type::Int4),
+        ty if ty.is_polymorphic() => Type::Int4,
+        ty => ty,
+    }
 }
 
 /// A body of DO.

@@ -29,13 +29,14 @@ use std::sync::Arc;
 use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
 
+use crate::catalog::Routine;
 use crate::catalog::uses::Kept;
 use crate::error::{Result, SqlError, SqlState};
 use crate::routine::footprint::call::Footprint;
 use crate::routine::plpgsql::Program;
 use crate::routine::query::Query;
 use crate::routine::sql::SqlBody;
-use crate::types::Value;
+use crate::types::{Type, Value};
 
 /// The limit of nested calls.
 const DEPTH_MAX: usize = 1_000;
@@ -64,6 +65,8 @@ struct Compiled {
 pub(crate) struct Routines {
     compiled: HashMap<u32, Compiled>,
     footprints: HashMap<u32, Footprint>,
+    /// Polymorphic routines with the types of calls, each with the version of the catalog that it is of.
+    instances: HashMap<(u32, Vec<Type>), (u64, Arc<Routine>)>,
     /// The routines that may be called, each by the role and in the version of the catalog for which that was found.
     callable: HashMap<u32, (u64, u32)>,
     /// The conditions of triggers, by the triggers' oids.
@@ -94,6 +97,7 @@ impl Routines {
     pub(crate) fn clear(&mut self) {
         self.compiled.clear();
         self.footprints.clear();
+        self.instances.clear();
         self.callable.clear();
         self.conditions.clear();
         self.domains.clear();

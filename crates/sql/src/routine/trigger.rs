@@ -25,7 +25,7 @@ use crate::types::{Type, Value};
 /// A trigger that fires.
 pub struct Firing<'a> {
     pub(crate) trigger: &'a Trigger,
-    pub(crate) table: &'a Table,
+    pub(crate) table: &'a Arc<Table>,
     pub(crate) event: Event,
     /// The row as it was, of an update and a delete for each row.
     pub(crate) old: Option<&'a [Value]>,

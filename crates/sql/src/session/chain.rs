@@ -43,6 +43,7 @@ impl Transaction {
         mut body: impl FnMut(Access<'_>, &mut SessionEnvironment) -> Result<T>,
     ) -> Result<T> {
         environment.pending.begin_statement();
+        environment.deferred.begin_statement();
         environment.begin_attempts();
         loop {
             environment.shortage = None;

@@ -213,6 +213,7 @@ impl Connection {
     pub(super) fn begin_statement(&mut self) {
         let environment = &mut self.environment;
         environment.pending.begin_statement();
+        environment.deferred.begin_statement();
         environment.statement_start = now();
         let timeout = environment.settings.derived.statement_timeout.map(Duration::from_millis);
         let waited = self.unit_started.map_or(Duration::ZERO, |started| started.elapsed());

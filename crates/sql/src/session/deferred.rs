@@ -1,4 +1,4 @@
-//! Deferred foreign keys, deferred unique constraints, and SET CONSTRAINTS.
+//! Deferred foreign keys, deferred unique constraints, deferred triggers, and SET CONSTRAINTS.
 //!
 //! A deferrable constraint that does not hold when a statement ends is noted with its values. The end of the transaction, and SET
 //! CONSTRAINTS … IMMEDIATE, look at the noted values again: COMMIT does in a block, and outside of one the attempt that the
@@ -8,21 +8,26 @@
 //! - What is noted may be too much, never too little: notes of attempts that were retried and of statements that were
 //!   rolled back stay, because a value without referencing rows violates nothing.
 //! - Notes live until the transaction ends.
+//! - A deferred trigger is kept with its rows and fires once. Those of attempts that were retried, and of what was rolled back to
+//!   a savepoint, are forgotten.
+
+use std::sync::Arc;
 
 use hashbrown::HashMap;
 
 use crate::access::{self, RunsIn};
 use crate::catalog::relation::MIXED_KEY;
-use crate::catalog::{Catalog, ForeignKey, Table};
+use crate::catalog::{Catalog, Event, ForeignKey, Table, Trigger};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::ObjectName;
+use crate::routine::trigger::Firing;
 use crate::run::{Access, Recheck};
 use crate::session::Severity;
 use crate::session::connection::Connection;
 use crate::session::environment::SessionEnvironment;
 use crate::session::transaction::Transaction;
 use crate::types::text::to_text;
-use crate::types::{DeferrableKey, KeySide, Value};
+use crate::types::{DeferrableKey, Environment, KeySide, Value};
 
 /// The limit of noted values for each constraint. Beyond it, all rows of the table are checked.
 const VALUES_MAX: usize = 100_000;
@@ -34,16 +39,38 @@ type Noted = Option<HashMap<(Vec<Value>, KeySide), u64>>;
 
 /// The modes set by SET CONSTRAINTS: which constraints are deferred. A rollback to a savepoint restores them.
 #[derive(Clone, Default)]
-pub(crate) struct Modes {
+struct Modes {
     /// The mode set for ALL; `single` has those set for single constraints after that.
     all: Option<bool>,
     single: HashMap<Constraint, bool>,
 }
 
+/// A point to which a rollback returns: the modes, and the numbers of triggers that were kept and that have fired.
+#[derive(Clone, Default)]
+pub(crate) struct DeferredMark {
+    modes: Modes,
+    triggers: (usize, usize),
+}
+
+/// A trigger that is to fire when the transaction ends, with its rows.
+struct DeferredTrigger {
+    trigger: Trigger,
+    table: Arc<Table>,
+    event: Event,
+    old: Option<Vec<Value>>,
+    new: Option<Vec<Value>>,
+}
+
 /// The constraints that a transaction still has to check.
 #[derive(Default)]
 pub(crate) struct Deferred {
-    pub modes: Modes,
+    modes: Modes,
+    /// The triggers in the order in which they fire; `None` for those that have fired.
+    triggers: Vec<Option<Arc<DeferredTrigger>>>,
+    /// Those that have fired, with their places.
+    fired: Vec<(usize, Arc<DeferredTrigger>)>,
+    /// The numbers of both when the statement began.
+    of_statement: (usize, usize),
     noted: HashMap<Constraint, (u64, Noted)>,
     /// The number of values noted so far.
     count: u64,
@@ -52,16 +79,73 @@ pub(crate) struct Deferred {
 impl Deferred {
     /// Forgets everything: the transaction has ended.
     pub fn clear(&mut self) {
-        if self.modes.all.is_some() || !self.modes.single.is_empty() || !self.noted.is_empty() {
+        if self.modes.all.is_some() || !self.modes.single.is_empty() || !self.is_empty() {
             *self = Deferred::default();
         }
+    }
+
+    /// Returns true if nothing is to be checked, and no trigger to fire.
+    fn is_empty(&self) -> bool {
+        self.noted.is_empty() && self.triggers.is_empty()
+    }
+
+    /// Begins a statement.
+    pub fn begin_statement(&mut self) {
+        self.of_statement = (self.triggers.len(), self.fired.len());
+    }
+
+    /// Begins another attempt of the statement.
+    pub fn begin_attempt(&mut self) {
+        self.forget_triggers(self.of_statement);
+    }
+
+    /// Keeps the first triggers, and lets those that fired after others fire again.
+    fn forget_triggers(&mut self, (kept, fired): (usize, usize)) {
+        self.triggers.truncate(kept);
+        for (place, trigger) in self.fired.drain(fired.min(self.fired.len())..) {
+            if let Some(slot) = self.triggers.get_mut(place) {
+                *slot = Some(trigger);
+            }
+        }
+    }
+
+    /// The point that is reached.
+    pub fn mark(&self) -> DeferredMark {
+        DeferredMark { modes: self.modes.clone(), triggers: (self.triggers.len(), self.fired.len()) }
+    }
+
+    /// Returns to a point.
+    pub fn restore(&mut self, mark: &DeferredMark) {
+        self.modes = mark.modes.clone();
+        self.forget_triggers(mark.triggers);
+    }
+
+    /// Returns true if a constraint is deferred now; `by_default` where SET CONSTRAINTS has said nothing.
+    fn waits(&self, constraint: &Constraint, by_default: bool) -> bool {
+        self.modes.single.get(constraint).copied().or(self.modes.all).unwrap_or(by_default)
+    }
+
+    /// Keeps a trigger with its rows, if it is deferred now, and returns the memory that they use.
+    pub fn take_trigger(&mut self, firing: &Firing<'_>) -> Option<usize> {
+        let trigger = firing.trigger;
+        if !self.waits(&(trigger.table, trigger.name.clone()), trigger.is_deferred) {
+            return None;
+        }
+        let bytes = |row: Option<&[Value]>| row.map_or(0, crate::run::memory::row_bytes);
+        self.triggers.push(Some(Arc::new(DeferredTrigger {
+            trigger: trigger.clone(),
+            table: firing.table.clone(),
+            event: firing.event,
+            old: firing.old.map(<[Value]>::to_vec),
+            new: firing.new.map(<[Value]>::to_vec),
+        })));
+        Some(size_of::<DeferredTrigger>() + bytes(firing.old) + bytes(firing.new))
     }
 
     /// Notes values that do not satisfy a constraint, if it is deferred now.
     pub fn take(&mut self, key: DeferrableKey<'_>, values: &[Value], side: KeySide) -> bool {
         let constraint = (key.table, key.name.to_string());
-        let said = self.modes.single.get(&constraint).copied().or(self.modes.all);
-        if !said.unwrap_or(key.deferred) {
+        if !self.waits(&constraint, key.deferred) {
             return false;
         }
         self.count += 1;
@@ -96,7 +180,7 @@ impl SessionEnvironment {
         if access.runs_in() == RunsIn::Block {
             return Ok(());
         }
-        if !self.deferred.noted.is_empty() {
+        if !self.deferred.is_empty() {
             let catalog = self.catalog.clone();
             self.check_deferred(&catalog, access, &[])?;
         }
@@ -104,8 +188,47 @@ impl SessionEnvironment {
         Ok(())
     }
 
-    /// Checks these constraints, if they were deferred; an empty list means all.
+    /// Checks these constraints, if they were deferred, and fires these triggers; an empty list means all. What the
+    /// triggers write is checked, too, and fires triggers of its own.
     fn check_deferred(
+        &mut self,
+        catalog: &Catalog,
+        access: Access<'_>,
+        constraints: &[Constraint],
+    ) -> Result<()> {
+        let (mut next, mut has_fired) = (0, true);
+        while std::mem::take(&mut has_fired) {
+            self.check_noted(catalog, access, constraints)?;
+            while next < self.deferred.triggers.len() {
+                let is_meant = |of: &Arc<DeferredTrigger>| {
+                    let is_named =
+                        |named: &Constraint| (named.0, &named.1) == (of.trigger.table, &of.trigger.name);
+                    constraints.is_empty() || constraints.iter().any(is_named)
+                };
+                let waiting = self.deferred.triggers[next].take_if(|it| is_meant(it));
+                if let Some(waiting) = &waiting {
+                    self.deferred.fired.push((next, waiting.clone()));
+                }
+                next += 1;
+                if let Some(waiting) = waiting {
+                    has_fired = true;
+                    self.fire_deferred(access, &waiting)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn fire_deferred(&mut self, access: Access<'_>, waiting: &DeferredTrigger) -> Result<()> {
+        self.check_interrupt()?;
+        let DeferredTrigger { trigger, table, event, old, new } = waiting;
+        let (old, new) = (old.as_deref(), new.as_deref());
+        let firing = Firing { trigger, table, event: *event, old, new, changed: None };
+        crate::routine::trigger::fire(self, &firing, access).map(|_| ())
+    }
+
+    /// Checks these constraints, if they were deferred; an empty list means all.
+    fn check_noted(
         &mut self,
         catalog: &Catalog,
         access: Access<'_>,
@@ -272,6 +395,9 @@ impl SessionEnvironment {
             found.extend(unique.map(|index| (table.oid, index.deferral.is_some())));
             let is_key = table.key_name.as_deref() == Some(name.last());
             found.extend(is_key.then_some((table.oid, false)));
+            let named = |trigger: &&Arc<Trigger>| trigger.is_constraint && trigger.name == name.last();
+            let triggers = catalog.triggers_of(table.oid).iter().filter(named);
+            found.extend(triggers.map(|trigger| (table.oid, trigger.is_deferrable)));
         }
         if found.is_empty() {
             let message = format!("constraint \"{}\" does not exist", name.last());
@@ -301,7 +427,7 @@ impl Transaction {
         environment: &mut SessionEnvironment,
         catalog: &Catalog,
     ) -> Result<()> {
-        if environment.deferred.noted.is_empty() {
+        if environment.deferred.is_empty() {
             return Ok(());
         }
         access::run_in(&mut self.session, |access| environment.check_deferred(catalog, access, &[]))
@@ -330,7 +456,7 @@ impl Connection {
         let environment = &mut self.environment;
         let named = environment.deferrable(&catalog, names)?;
         environment.deferred.set(&named, deferred);
-        if !deferred && !environment.deferred.noted.is_empty() {
+        if !deferred && !environment.deferred.is_empty() {
             access::run_in(&mut self.transaction.session, |access| {
                 environment.check_deferred(&catalog, access, &named)
             })?;

@@ -305,6 +305,7 @@ impl SessionEnvironment {
             self.settings.end_level(self.settings_level + 1, false);
         }
         self.pending.begin_attempt();
+        self.deferred.begin_attempt();
         self.ticket = None;
         self.exports.wanted.clear();
         for lock in std::mem::take(&mut self.acquired) {

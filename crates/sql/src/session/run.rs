@@ -448,7 +448,7 @@ impl Connection {
     pub(crate) fn fire_statement_trigger(
         &mut self,
         trigger: &Trigger,
-        table: &Table,
+        table: &Arc<Table>,
         event: Event,
     ) -> Result<()> {
         self.catalog_to_read();

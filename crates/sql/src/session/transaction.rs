@@ -28,7 +28,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::Statement;
 use crate::run::Access;
 use crate::session::connection::Connection;
-use crate::session::deferred::Modes;
+use crate::session::deferred::DeferredMark;
 use crate::session::result::TransactionStatus;
 use crate::session::sequences::Standing;
 use crate::session::{Publication, SessionEnvironment, Shared};
@@ -80,8 +80,8 @@ struct Savepoint {
     changes: Changes,
     /// The state of the sequences that the transaction had restarted.
     restarted: HashMap<u32, Standing>,
-    /// The constraint modes set by SET CONSTRAINTS.
-    deferral: Modes,
+    /// The constraint modes set by SET CONSTRAINTS, and the number of deferred triggers.
+    deferral: DeferredMark,
     /// The level of the settings that it began.
     settings_level: u32,
 }

@@ -4,13 +4,13 @@ use super::{Item, plain_column};
 use crate::bind::binder::Binder;
 use crate::bind::calls::columns_of;
 use crate::bind::json_rows::makes_records;
-use crate::bind::routines::{RoutineCall, is_call, rows_entry, with_oid};
+use crate::bind::routines::{RoutineCall, instance_of, is_call, rows_entry, with_oid};
 use crate::bind::scope::Clause;
 use crate::bind::tree::{BoundColumn, BoundExpr, FunctionCall, RelationKind};
 use crate::error::{Result, SqlState};
 use crate::functions::FunctionKind;
 use crate::parse::syntax::{Alias, At, Call, ColumnOfFunction};
-use crate::types::{Type, Value};
+use crate::types::Type;
 
 impl Binder<'_> {
     /// Functions in FROM: each may name columns of items to its left.
@@ -55,8 +55,7 @@ impl Binder<'_> {
 
     /// The table whose rows a routine returns.
     fn table_of_rows(&self, args: &[BoundExpr]) -> Option<u32> {
-        let Some(BoundExpr::Constant { value: Value::Oid(oid), .. }) = args.first() else { return None };
-        let routine = self.context.catalog.routine_by_oid(*oid)?;
+        let routine = instance_of(self.context.catalog, args)?;
         routine.row_of.or_else(|| routine.result.row_relation())
     }
 

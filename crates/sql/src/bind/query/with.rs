@@ -3,6 +3,7 @@
 //! Source: PostgreSQL 15, `parse_cte.c`.
 
 use crate::bind::binder::{Binder, CteState, VisibleCte};
+use crate::bind::query::traversal::Traversed;
 use crate::bind::tree::{BoundColumn, BoundCte, BoundQuery, CteBody, CteId, QueryBody};
 use crate::error::{Result, SqlState};
 use crate::parse::syntax::{At, Cte, Query, QueryBodySyntax, SetOperator, Statement, With};
@@ -69,6 +70,7 @@ impl Binder<'_> {
         if let Some(found) = found {
             return Ok(found);
         }
+        self.check_traversal(cte)?;
         let form = recursive.then_some(CteState::Formless);
         let mut query = self.within_cte(cte, id, form, |binder| binder.query(query))?;
         self.name_columns(&mut query.columns, cte)?;
@@ -93,12 +95,12 @@ impl Binder<'_> {
     /// Makes a common table expression visible.
     fn show_cte(&mut self, id: CteId, name: &str, columns: Vec<BoundColumn>, state: CteState) {
         let places = self.places.len();
-        let visible = VisibleCte { id, name: name.to_string(), columns, state, places };
+        let visible = VisibleCte { id, name: name.to_string(), columns, state, hidden: 0, places };
         self.scope().ctes.push(visible);
     }
 
     /// Binds the definition of an expression in which its own name may not be used, if it is recursive.
-    fn within_cte<T>(
+    pub(in crate::bind) fn within_cte<T>(
         &mut self,
         cte: &Cte,
         id: CteId,
@@ -179,7 +181,14 @@ impl Binder<'_> {
             return Ok(None);
         }
         self.enter();
-        let bound = self.recursive_parts(cte, left, right, id, *at);
+        let bound = match self.traversed(cte, left, right, id) {
+            Ok(Some(traversed)) => {
+                let Traversed { initial, step, added } = &traversed;
+                self.recursive_parts(cte, (initial, step, *added), id, *at)
+            }
+            Ok(None) => self.recursive_parts(cte, (left, right, 0), id, *at),
+            Err(error) => Err(error),
+        };
         self.leave();
         let Some((initial, step, columns)) = bound? else { return Ok(None) };
         let clause = match () {
@@ -196,8 +205,7 @@ impl Binder<'_> {
     fn recursive_parts(
         &mut self,
         cte: &Cte,
-        left: &QueryBodySyntax,
-        right: &QueryBodySyntax,
+        (left, right, hidden): (&QueryBodySyntax, &QueryBodySyntax, usize),
         id: CteId,
         at: At,
     ) -> Result<Option<(BoundQuery, BoundQuery, Vec<BoundColumn>)>> {
@@ -213,6 +221,7 @@ impl Binder<'_> {
         columns.iter_mut().for_each(|column| column.source = None);
         self.name_columns(&mut columns, cte)?;
         self.show_cte(id, &cte.name.text, columns.clone(), CteState::Recursive);
+        self.scope().ctes.iter_mut().filter(|it| it.id == id).for_each(|it| it.hidden = hidden);
         let mut step = self.body(right)?;
         match self.cte_references.get(&id).copied().unwrap_or(0) {
             0 => return Ok(None),

@@ -47,6 +47,7 @@ pub(super) fn rows(system: &SystemCatalog<'_>, out: &mut Output) {
             tgenabled = if trigger.is_disabled { 'D' } else { 'O' },
             tgisinternal = false,
             tgdeferrable = trigger.is_deferrable,
+            tginitdeferred = trigger.is_deferred,
             tgnargs = trigger.arguments.len() as i16,
             tgattr = vector(Type::Int2, trigger.columns.iter().filter_map(number)),
             tgargs = Value::bytes(&arguments),
@@ -93,6 +94,7 @@ pub(super) fn definition(system: &SystemCatalog<'_>, oid: u32, is_short: bool) -
 /// The clauses between a trigger's table and FOR EACH.
 fn clauses(trigger: &Trigger) -> String {
     let timing = match (trigger.is_constraint, trigger.is_deferrable) {
+        (true, true) if trigger.is_deferred => " DEFERRABLE INITIALLY DEFERRED",
         (true, true) => " DEFERRABLE INITIALLY IMMEDIATE",
         (true, false) => " NOT DEFERRABLE INITIALLY IMMEDIATE",
         (false, _) => "",

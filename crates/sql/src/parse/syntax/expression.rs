@@ -5,6 +5,9 @@ use crate::parse::syntax::{OrderItem, Query};
 /// A byte offset into the statement's text.
 pub(crate) type At = u32;
 
+/// The position of what no text has.
+pub(crate) const NOWHERE: At = At::MAX;
+
 /// An identifier.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Name {

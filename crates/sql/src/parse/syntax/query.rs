@@ -185,8 +185,32 @@ pub(crate) struct Cte {
     pub columns: Vec<Name>,
     pub materialized: Option<bool>,
     pub statement: Box<Statement>,
+    pub search: Option<SearchClause>,
+    pub cycle: Option<CycleClause>,
     /// The names in the statement that may be those of other expressions of a WITH RECURSIVE.
     pub words: Vec<String>,
+}
+
+/// SEARCH of a recursive query.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SearchClause {
+    /// BREADTH FIRST instead of DEPTH FIRST.
+    pub is_breadth: bool,
+    pub columns: Vec<Name>,
+    /// The column by which rows are sorted then.
+    pub sequence: Name,
+    pub at: At,
+}
+
+/// CYCLE of a recursive query.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct CycleClause {
+    pub columns: Vec<Name>,
+    pub mark: Name,
+    /// The marks of a row that closes a cycle, and of others.
+    pub values: (Expr, Expr),
+    pub path: Name,
+    pub at: At,
 }
 
 /// FOR UPDATE and the other row locks.

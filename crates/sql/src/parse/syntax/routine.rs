@@ -115,6 +115,8 @@ pub(crate) struct CreateTrigger {
     /// CREATE CONSTRAINT TRIGGER, and whether it is DEFERRABLE.
     pub is_constraint: bool,
     pub is_deferrable: bool,
+    /// INITIALLY DEFERRED.
+    pub is_deferred: bool,
     /// UPDATE OF.
     pub columns: Vec<Name>,
     pub table: ObjectName,

@@ -66,7 +66,7 @@ pub(crate) fn declared_call(
     parameters: &[Value],
 ) -> Option<DeclaredCall> {
     let (oid, values) = lone_call(planned)?;
-    let routine = environment.catalog.routine_by_oid(oid)?.clone();
+    let routine = environment.catalog.routine_by_oid(oid).filter(|it| !it.is_polymorphic())?.clone();
     let role = environment.role_oid();
     if !environment.catalog.may(role, &routine.rights, RightsKind::Function, EXECUTE) {
         return None;

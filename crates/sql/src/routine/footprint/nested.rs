@@ -76,6 +76,10 @@ impl Collector {
             let Some(routine) = execution.environment.catalog.routine_by_oid(call.routine).cloned() else {
                 continue;
             };
+            if routine.is_polymorphic() {
+                self.gap(site.line, "a function whose types its calls decide");
+                continue;
+            }
             if self.is_of_call() {
                 check_callable(execution.environment, &routine)?;
             }

@@ -229,7 +229,7 @@ impl<'a, 'b> Interpreter<'a, 'b> {
         self.at.1 = what;
         let Some((state, message)) = block.error_variables else { return self.statements(&block.body) };
         let savepoint = self.execution.savepoint()?;
-        let deferral = self.execution.environment.deferred.modes.clone();
+        let deferral = self.execution.environment.deferred.mark();
         self.protected += 1;
         self.execution.environment.routines.protected += 1;
         let done = self.statements(&block.body);
@@ -245,7 +245,7 @@ impl<'a, 'b> Interpreter<'a, 'b> {
                     return Err(error);
                 };
                 self.execution.rollback_to(&savepoint)?;
-                self.execution.environment.deferred.modes = deferral;
+                self.execution.environment.deferred.restore(&deferral);
                 self.values[state] = Value::text(error.state().as_str());
                 self.values[message] = Value::text(error.message());
                 let error = self.described(error);

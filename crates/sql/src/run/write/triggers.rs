@@ -71,6 +71,9 @@ impl<'e> Triggers<'e> {
             let changed = Some(changed).filter(|_| trigger.has_transition_tables());
             let firing =
                 Firing { trigger, table: &self.rules.table, event, old, new: new.as_deref(), changed };
+            if trigger.is_deferrable && run.environment.defer_trigger(&firing)? {
+                continue;
+            }
             let access = run.access();
             match run.environment.fire_trigger(&firing, access)? {
                 Some(row) if new.is_some() => new = Some(row),

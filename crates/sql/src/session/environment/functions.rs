@@ -415,6 +415,15 @@ impl Environment for SessionEnvironment {
         crate::routine::trigger::fire(self, firing, access)
     }
 
+    fn defer_trigger(&mut self, firing: &Firing<'_>) -> Result<bool> {
+        // Nothing of a security-restricted operation is left for later.
+        if self.is_restricted() {
+            return Ok(false);
+        }
+        let bytes = self.deferred.take_trigger(firing);
+        bytes.map_or(Ok(false), |bytes| self.gathered.charge(bytes).map(|()| true))
+    }
+
     fn check_interrupt(&mut self) -> Result<()> {
         self.notices.poll(self.statement_start);
         self.interrupt.check()

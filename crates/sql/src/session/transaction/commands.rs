@@ -173,7 +173,7 @@ impl Connection {
         let engine = self.transaction.session.savepoint()?;
         let changes = self.transaction.changes.clone();
         let restarted = self.environment.restarted.clone();
-        let (name, deferral) = (name.to_string(), self.environment.deferred.modes.clone());
+        let (name, deferral) = (name.to_string(), self.environment.deferred.mark());
         let settings_level = self.environment.settings.begin_level();
         let savepoint = Savepoint { name, engine, changes, restarted, deferral, settings_level };
         self.transaction.savepoints.push(savepoint);
@@ -188,7 +188,7 @@ impl Connection {
         self.transaction.session.rollback_to(&savepoint.engine)?;
         self.transaction.changes = savepoint.changes.clone();
         self.environment.restarted = savepoint.restarted.clone();
-        self.environment.deferred.modes = savepoint.deferral.clone();
+        self.environment.deferred.restore(&savepoint.deferral);
         self.environment.settings.end_level(savepoint.settings_level, false);
         self.environment.settings.begin_level();
         self.environment.catalog = self.current_catalog();
