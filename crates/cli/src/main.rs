@@ -44,7 +44,7 @@ Examples:
   heddle bench incr1 --hot-percent 100 --protocol phased    all add to one row, under phase reconciliation
   heddle bench probe --clients 35 --protocol serial --json
   heddle bench flights --input flights.csv.gz --dir flights.heddle
-  heddle figures aborts                     a table of many runs
+  heddle figures --quick                    the papers' experiments on one page, with plots
   heddle check flights.heddle               verify a database and the workloads in it
   heddle inspect flights.heddle             what is in it
   heddle dump flights.heddle carrier        a table as CSV
@@ -63,7 +63,7 @@ Examples:
 enum Command {
     /// Run a workload, measure it, and verify the database afterwards
     Bench(bench::Arguments),
-    /// Tables of many benchmark runs, by one command each
+    /// Repeat the papers' experiments: plots, a page, and tables of many runs
     Figures(figures::Arguments),
     /// Verify a database, and the invariants of the workloads that were run in it
     Check(check::Arguments),

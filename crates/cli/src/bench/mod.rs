@@ -78,6 +78,12 @@ Examples:
   heddle bench debit-credit --interface sql --durability none            the transactions as functions in PL/pgSQL
   heddle bench probe --help";
 
+/// Refuses options that a run would refuse, and runs nothing.
+#[cfg(test)]
+pub fn check(arguments: &Arguments, given: &Given) -> Result {
+    run::check_command(&arguments.workload, given)
+}
+
 /// Runs the command.
 pub fn run(arguments: &Arguments, given: &Given) -> Result {
     run::run(&arguments.workload, given)

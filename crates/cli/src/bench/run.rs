@@ -101,6 +101,14 @@ pub fn run(arguments: &WorkloadArguments, given: &Given) -> Result {
     }
 }
 
+/// Refuses what a run would refuse before it begins.
+#[cfg(test)]
+pub fn check_command(arguments: &WorkloadArguments, given: &Given) -> Result {
+    let plan = arguments.plan()?;
+    check_options(&plan, given)?;
+    Ok(plan.options.settings(plan.path).check(plan.workload.is_finite())?)
+}
+
 /// Refuses options that do not go together.
 fn check_options(plan: &Plan, given: &Given) -> Result {
     plan.options.schedule.check(plan.workload.partition_key())?;

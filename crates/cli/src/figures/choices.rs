@@ -6,7 +6,9 @@ use clap::Args;
 use heddledb::ProtocolKind;
 use serde_json::{Value, json};
 
-use super::{Progress, number, run_bench, tell, text_of};
+use super::number::median;
+use super::runs::{Progress, run_bench};
+use super::table::{number, tell, text_of};
 use crate::failure::{Failure, Result};
 
 /// Options of `choices`.
@@ -149,24 +151,9 @@ fn row(workload: &str, medians: &[(ProtocolKind, Option<f64>)]) -> Value {
     })
 }
 
-/// The median; `None` of nothing.
-fn median(mut rates: Vec<f64>) -> Option<f64> {
-    rates.sort_by(f64::total_cmp);
-    let upper = *rates.get(rates.len() / 2)?;
-    let lower = rates[(rates.len() - 1) / 2];
-    Some(f64::midpoint(lower, upper))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_median_is_between_the_middle_ones() {
-        assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), Some(2.5));
-        assert_eq!(median(Vec::new()), None);
-    }
 
     #[test]
     fn auto_is_compared_with_the_best_fixed_protocol() {

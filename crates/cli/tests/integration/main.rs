@@ -15,6 +15,7 @@ mod backup;
 mod bench;
 mod directory;
 mod dump;
+mod figures;
 mod follower;
 mod interfaces;
 mod kill;

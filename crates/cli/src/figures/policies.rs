@@ -1,55 +1,17 @@
-//! `heddle figures`: tables of many benchmark runs, by one command each.
-//!
-//! Each run is a process of its own, so that none warms the memory for the next one; what it printed is put together.
+//! `heddle figures policies` and `heddle figures aborts`: tables 3 and 4 of the conflict prediction paper.
 
-mod choices;
-
-use std::process::{Command, Stdio};
-use std::time::Instant;
-
-use clap::{Args, Subcommand};
-use comfy_table::presets::UTF8_FULL_CONDENSED;
-use comfy_table::{CellAlignment, Table};
+use clap::Args;
 use heddledb::Policy;
 use serde_json::{Value, json};
 
+use super::runs::{Progress, run_bench};
+use super::table::{number, tell, text_of};
 use crate::bench::think_range;
 use crate::failure::{Failure, Result};
-use crate::output;
-
-/// Make a table of many runs.
-#[derive(Args)]
-#[command(after_help = EXAMPLES)]
-pub struct Arguments {
-    #[command(subcommand)]
-    table: Which,
-}
-
-const EXAMPLES: &str = "\
-Examples:
-  heddle figures policies                            table 3 of the conflict prediction paper: 36 runs of some 40 seconds
-  heddle figures policies --protocol optimistic      a half of it
-  heddle figures policies --quick                    a few minutes, on little data
-  heddle figures policies --seconds 1 --history-seconds 1 --json
-  heddle figures aborts                              its table 4: aborts by what was written, and by what was read; 6 runs, a minute
-  heddle figures choices                             auto beside each fixed protocol on 14 workloads: 420 runs of some 6 seconds
-  heddle figures choices --only tpcc --rounds 3
-  heddle figures choices --quick                     two minutes, on little data";
-
-/// The tables.
-#[derive(Subcommand)]
-enum Which {
-    /// All sixteen policies, random and partition: TPC-C under optimistic and locking at one mean response time
-    Policies(PoliciesArguments),
-    /// Aborts in writes and in reads: SmallBank, TATP and TPC-C under optimistic and locking, placed at random
-    Aborts(CommonArguments),
-    /// The protocol auto beside each fixed one, on the workloads of the bench: transactions per second
-    Choices(choices::Arguments),
-}
 
 /// Options that all runs of a table share.
 #[derive(Args, Clone)]
-struct CommonArguments {
+pub struct CommonArguments {
     /// Short runs on little data: shows that every run completes, and no more [default: for --seconds 0.3, --items 1000,
     /// --customers 30, --history-seconds 0.3]
     #[arg(long)]
@@ -82,7 +44,7 @@ struct CommonArguments {
 
 /// Options of `policies`.
 #[derive(Args)]
-struct PoliciesArguments {
+pub struct PoliciesArguments {
     /// The mean response time at which they are compared
     #[arg(long, value_name = "M", default_value_t = 500.0)]
     target_mean_ms: f64,
@@ -95,75 +57,6 @@ struct PoliciesArguments {
 
 /// The protocols, each with the warehouses that the paper gives it.
 const PROTOCOLS: [(&str, u32); 2] = [("optimistic", 19), ("locking", 30)];
-
-/// Makes the table.
-pub fn run(arguments: &Arguments) -> Result {
-    match &arguments.table {
-        Which::Policies(arguments) => {
-            arguments.common.check()?;
-            policies(arguments)
-        }
-        Which::Aborts(arguments) => {
-            arguments.check()?;
-            aborts(arguments)
-        }
-        Which::Choices(arguments) => choices::run(arguments),
-    }
-}
-
-/// Tells how far it has come.
-struct Progress {
-    done: usize,
-    failed: usize,
-    runs: usize,
-    begun: Instant,
-}
-
-impl Progress {
-    fn new(runs: usize) -> Progress {
-        Progress { done: 0, failed: 0, runs, begun: Instant::now() }
-    }
-
-    /// The next run begins.
-    fn next(&mut self, command: &str) {
-        let elapsed = self.begun.elapsed().as_secs_f64();
-        let left = match self.done {
-            0 => String::new(),
-            done => {
-                format!(", {} to go", duration(elapsed / done as f64 * (self.runs - done) as f64))
-            }
-        };
-        self.done += 1;
-        output::report(format_args!("{} of {}{left}: heddle {command}", self.done, self.runs));
-    }
-
-    /// Fails if a run has failed; the table is complete all the same.
-    fn outcome(&self) -> Result {
-        let Progress { failed, runs, .. } = *self;
-        if failed == 0 { Ok(()) } else { Err(Failure::Failed(format!("{failed} of {runs} runs failed"))) }
-    }
-}
-
-/// A time in words.
-fn duration(seconds: f64) -> String {
-    let seconds = seconds.round() as u64;
-    if seconds < 90 { format!("{seconds} s") } else { format!("{} min", seconds.div_ceil(60)) }
-}
-
-/// Runs a benchmark; `None` if it fails, which the table shows.
-fn run_bench(progress: &mut Progress, arguments: &[String]) -> Result<Option<Value>> {
-    let command = arguments.join(" ");
-    progress.next(&command);
-    let output = Command::new(std::env::current_exe()?).args(arguments).stderr(Stdio::inherit()).output()?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let object = serde_json::from_str(text.lines().last().unwrap_or_default()).ok();
-    let object = object.filter(|_| output.status.success());
-    if object.is_none() {
-        progress.failed += 1;
-        output::report(format_args!("heddle {command} failed: see above"));
-    }
-    Ok(object)
-}
 
 impl CommonArguments {
     /// # Errors
@@ -237,7 +130,9 @@ fn schedules(history_seconds: f64) -> Vec<(String, Vec<String>)> {
     [plain("random"), plain("partition")].into_iter().chain(Policy::ALL.map(of_policy)).collect()
 }
 
-fn policies(arguments: &PoliciesArguments) -> Result {
+/// Makes table 3: all policies at one mean response time.
+pub fn policies(arguments: &PoliciesArguments) -> Result {
+    arguments.common.check()?;
     let mut rows = Vec::new();
     let history = arguments.common.or_default(arguments.history_seconds, 2.0, 0.3);
     let (all, protocols) = (schedules(history), arguments.common.protocols());
@@ -313,7 +208,9 @@ fn workloads(arguments: &CommonArguments, warehouses: u32) -> [(&'static str, Ve
     ]
 }
 
-fn aborts(arguments: &CommonArguments) -> Result {
+/// Makes table 4: aborts in writes and in reads.
+pub fn aborts(arguments: &CommonArguments) -> Result {
+    arguments.check()?;
     let mut rows = Vec::new();
     let mut progress = Progress::new(3 * arguments.protocols().len());
     for place in 0..3 {
@@ -352,45 +249,9 @@ fn abort_figures(object: &Value) -> Value {
     })
 }
 
-fn number(object: &Value, path: &str) -> f64 {
-    object.pointer(path).and_then(Value::as_f64).unwrap_or(0.0)
-}
-
-fn text_of(object: &Value, key: &str) -> String {
-    object[key].as_str().unwrap_or_default().to_owned()
-}
-
-/// Prints the table, or the JSON.
-fn tell(
-    as_json: bool,
-    name: &str,
-    heading: Vec<String>,
-    rows: &[Value],
-    cells: impl Fn(&Value) -> Vec<String>,
-) -> Result {
-    if as_json {
-        return output::print(json!({ name: rows }));
-    }
-    let mut table = Table::new();
-    table.load_style(UTF8_FULL_CONDENSED);
-    table.set_header(heading);
-    rows.iter().for_each(|row| {
-        table.add_row(cells(row));
-    });
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    output::print(table)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_to_go_are_reported_in_seconds_and_then_in_minutes() {
-        assert_eq!([0.4, 89.4, 91.0, 601.0].map(duration), ["0 s", "89 s", "2 min", "11 min"]);
-    }
 
     #[test]
     fn a_run_without_commits_is_marked_and_no_row_of_zeros() {
