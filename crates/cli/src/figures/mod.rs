@@ -39,7 +39,7 @@ pub struct Arguments {
     #[command(subcommand)]
     table: Option<Which>,
     #[command(flatten)]
-    page: reproduce::Arguments,
+    page: reproduce::PageArguments,
 }
 
 const EXAMPLES: &str = "\

@@ -30,7 +30,7 @@ const RUN_MAX: Duration = Duration::from_secs(30 * 60);
 
 /// Options of the page.
 #[derive(Args)]
-pub struct Arguments {
+pub struct PageArguments {
     /// Measure only experiments with this text in their ids; repeatable [default: all]
     #[arg(long, value_name = "ID")]
     pub only: Vec<String>,
@@ -51,14 +51,14 @@ pub struct Arguments {
     pub json: bool,
 }
 
-impl Arguments {
+impl PageArguments {
     fn rounds(&self) -> usize {
         usize::from(self.rounds.unwrap_or(if self.quick { 1 } else { ROUNDS }))
     }
 }
 
 /// Measures with processes of this program.
-pub fn run(arguments: &Arguments) -> Result {
+pub fn run(arguments: &PageArguments) -> Result {
     let experiments = catalog::experiments()?;
     let begun = Instant::now();
     let limit = || if arguments.quick { QUICK_END.saturating_sub(begun.elapsed()) } else { RUN_MAX };
@@ -88,7 +88,7 @@ fn build() -> Result<String> {
 
 /// What is measured, where, and by which build.
 pub struct Reproduction<'r> {
-    pub arguments: &'r Arguments,
+    pub arguments: &'r PageArguments,
     pub experiments: &'r [Experiment],
     pub papers: &'r [Paper],
     pub build: &'r str,
@@ -197,7 +197,7 @@ fn pictures(out: &Path, outcome: &Outcome<'_>) -> Result {
 }
 
 /// Prints the outcomes.
-fn tell(arguments: &Arguments, outcomes: &[Outcome<'_>]) -> Result {
+fn tell(arguments: &PageArguments, outcomes: &[Outcome<'_>]) -> Result {
     if arguments.json {
         let all: Vec<Value> = outcomes.iter().map(Outcome::json).collect();
         return output::print(json!({ "experiments": all }));

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::experiment::{Experiment, Size};
 use super::outcome::Status;
-use super::reproduce::{Arguments, Reproduction};
+use super::reproduce::{PageArguments, Reproduction};
 use super::results::Machine;
 use super::shape::Measured;
 
@@ -52,10 +52,10 @@ why = "There is a reason"
 #[derive(Parser)]
 struct Line {
     #[command(flatten)]
-    arguments: Arguments,
+    arguments: PageArguments,
 }
 
-fn arguments(out: &Path, more: &[&str]) -> Arguments {
+fn arguments(out: &Path, more: &[&str]) -> PageArguments {
     let out = format!("--out={}", out.display());
     Line::parse_from(["figures", &out].into_iter().chain(more.iter().copied())).arguments
 }
@@ -63,7 +63,7 @@ fn arguments(out: &Path, more: &[&str]) -> Arguments {
 /// The outcome of one measurement with a runner, and the commands that it ran.
 fn make(
     experiment: &Experiment,
-    arguments: &Arguments,
+    arguments: &PageArguments,
     run: impl Fn(&str) -> Result<Value, String>,
 ) -> (Status, Vec<String>) {
     let commands = RefCell::new(Vec::new());
@@ -133,16 +133,16 @@ fn a_wrong_check_breaks_the_figure() {
         }
         Ok(object)
     };
-    let again = Arguments { fresh: true, ..arguments };
+    let again = PageArguments { fresh: true, ..arguments };
     assert_eq!(make(&experiment, &again, wrong).0, Status::Broken);
     let page = page(out.path());
     assert!(page.contains("page 3 has 4 likes") && page.contains("broken"), "{page}");
     assert!(!page.contains("<svg") && !page.contains("38 times"), "neither drawn nor compared: {page}");
     assert!(!out.path().join("own-rise.svg").exists(), "the plot of an earlier run");
     // It stays broken until the user asks for other runs.
-    let resumed = Arguments { fresh: false, ..again };
+    let resumed = PageArguments { fresh: false, ..again };
     assert_eq!(make(&experiment, &resumed, fast), (Status::Broken, Vec::new()));
-    assert_eq!(make(&experiment, &Arguments { fresh: true, ..resumed }, fast).0, Status::Agrees);
+    assert_eq!(make(&experiment, &PageArguments { fresh: true, ..resumed }, fast).0, Status::Agrees);
 }
 
 #[test]
