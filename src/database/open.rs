@@ -1,37 +1,35 @@
 //! Opening and closing of a database: directory, recovery, threads; and the same backwards.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 
 use super::procedures::Procedures;
 use crate::base::atomics::{AtomicBool, Ordering};
 use crate::base::disk::Disk;
-use crate::base::socket::Listener;
 use crate::database::archive::ArchiveStatus;
 use crate::database::backup::no_files;
+use crate::database::log_writing::{begin_to_write, segment_sizes, temporary_files};
 use crate::diagnostics::time_samples::Sampler;
+use crate::durability::DatabaseDirectory;
 use crate::durability::checkpoint::Crew;
 use crate::durability::log_tail::{StandbyBase, home_of_log, load_beside_a_writer};
+use crate::durability::position::LogPosition;
 use crate::durability::progress::{Progress, Release};
 #[cfg(test)]
 use crate::durability::recovery::recover_from;
 use crate::durability::recovery::{Recovered, Recovery, recover};
 use crate::durability::space::LogSpace;
-use crate::durability::{DatabaseDirectory, LogWriter, SegmentSizes, repair};
 use crate::error::{Error, Result, StandbyError};
-use crate::feed::log_holds;
-use crate::options::{Durability, Options, ScheduleOptions, Stages};
+use crate::options::{Durability, Options, Stages};
 use crate::pipeline::call::{Answer, Call, InFlight, Submitted};
-use crate::pipeline::checkpoint::{CheckpointSettings, Checkpointer};
+use crate::pipeline::checkpoint::Checkpointer;
 use crate::pipeline::choice_log::ChoiceLog;
 use crate::pipeline::engine::Engine;
-use crate::pipeline::follower::FollowerConnection;
 use crate::pipeline::input::Input;
-use crate::pipeline::log::{LogStage, Preparation};
+use crate::pipeline::log::LogStage;
 use crate::pipeline::output::Output;
 use crate::pipeline::partition::Executors;
 use crate::pipeline::protocol_change::ProtocolChange;
@@ -47,12 +45,8 @@ use crate::schedule::in_force::Schedules;
 use crate::sequence::{Sequences, serve_identities};
 use crate::session::{SchemaLock, Sessions};
 use crate::storage::epoch::FIRST;
-use crate::storage::redo::TemporaryFiles;
 use crate::storage::store::Store;
 use crate::types::Args;
-
-/// The largest block of the log, in bytes.
-const BLOCK_BYTES_MAX: u64 = 8 << 20;
 
 /// State shared by the handles of one database.
 pub(crate) struct Shared {
@@ -62,22 +56,42 @@ pub(crate) struct Shared {
     protocol_change: ProtocolChange,
     schedule_change: ScheduleChange,
     choices: Arc<ChoiceLog>,
-    /// `None` if nothing is logged, so that there is nothing to shorten.
-    checkpointer: Option<Arc<Checkpointer>>,
+    /// Empty if nothing is logged, so that there is nothing to shorten.
+    checkpointer: OnceLock<Arc<Checkpointer>>,
     recovery: Recovery,
     sessions: Arc<Sessions>,
     sequences: Arc<Sequences>,
     procedures: Procedures,
     archive_status: Mutex<Option<ArchiveStatus>>,
-    /// The term of the log's writer; `None` if nothing is logged.
-    term: Option<u64>,
+    /// Empty if nothing is logged.
+    own_term: OnceLock<OwnTerm>,
     /// The state of replay, if the database is a standby.
     standby: Option<Arc<Standby>>,
+    /// Options of the database that a standby becomes once it is promoted.
+    promoted: OnceLock<Options>,
     closed: AtomicBool,
     /// The outcome of closing, once there is one; locked by the thread that closes.
     closing: Mutex<Option<Result<()>>>,
     /// Given up last: while it is there, no other process can open the directory.
     directory: Mutex<Option<DatabaseDirectory>>,
+}
+
+/// The term in which this process writes the log.
+#[derive(Clone, Copy)]
+pub(crate) struct OwnTerm {
+    pub(crate) number: u64,
+    /// The position of the last group before it.
+    pub(crate) behind: LogPosition,
+    /// The last epoch before it of which everything is there.
+    pub(crate) through: u64,
+}
+
+impl OwnTerm {
+    /// The term of this number, behind what was recovered.
+    fn behind(recovery: &Recovery, number: u64) -> OwnTerm {
+        let through = recovery.durable_epoch;
+        OwnTerm { number, behind: recovery.last_position.unwrap_or(LogPosition::new(0, through)), through }
+    }
 }
 
 /// An empty store with the options' bounds.
@@ -130,7 +144,7 @@ fn workers(options: &Options, useful: usize, processors: usize) -> usize {
 }
 
 /// The results that may be released.
-fn release(is_logged: bool, durability: Durability) -> Release {
+pub(super) fn release(is_logged: bool, durability: Durability) -> Release {
     match durability {
         _ if !is_logged => Release::Always,
         Durability::Group => Release::Durable,
@@ -215,8 +229,9 @@ impl Shared {
 
     /// Opens a standby of the database whose log is at this path.
     pub(crate) fn open_standby(log: &Path, mut options: Options) -> Result<Arc<Shared>> {
-        options.protocol = ProtocolKind::OF_ONE_WRITER.into();
-        options.schedule = ScheduleOptions::default();
+        options.validate()?;
+        let promoted = options.clone();
+        options.protocol.kind = ProtocolKind::OF_ONE_WRITER;
         options.durability = Durability::None;
         options.validate()?;
         let home = home_of_log(&*options.disk, log)?;
@@ -235,15 +250,10 @@ impl Shared {
             standby: Some(standby.clone()),
         };
         let shared = Self::begin(&options, opened)?;
+        let _ = shared.promoted.set(promoted);
         let engine = shared.engine.clone();
         shared.threads.start_on_demand("standby", move || standby.run(&engine, tail))?;
         Ok(shared)
-    }
-
-    /// Opens the database in a directory that is locked already.
-    pub(crate) fn open_locked(directory: DatabaseDirectory, options: &Options) -> Result<Arc<Shared>> {
-        let opened = open_in(directory, options)?;
-        Self::begin(options, opened)
     }
 
     fn begin(options: &Options, opened: Opened) -> Result<Arc<Shared>> {
@@ -257,7 +267,7 @@ impl Shared {
     fn start(options: &Options, opened: Opened) -> Result<Arc<Shared>> {
         let Opened { mut store, recovery, directory, log, checkpointer, standby } = opened;
         let refused = standby.as_ref().map(|_| Error::Standby(StandbyError::OnlyRead));
-        let term = log.as_ref().map(|(writer, _)| writer.term());
+        let own_term = log.as_ref().map(|(writer, _)| OwnTerm::behind(&recovery, writer.term()));
         prepare_store(&mut store, options, log.is_some());
         let processors = thread::available_parallelism().map_or(1, usize::from);
         let contexts = options.threads.max_worker_contexts;
@@ -308,27 +318,61 @@ impl Shared {
             engine,
             input,
             threads,
-            checkpointer,
+            checkpointer: checkpointer.map_or_else(OnceLock::new, OnceLock::from),
             recovery,
             sequences: Arc::default(),
             procedures: Procedures::default(),
             archive_status: Mutex::default(),
-            term,
+            own_term: own_term.map_or_else(OnceLock::new, OnceLock::from),
             standby,
+            promoted: OnceLock::new(),
             closed: AtomicBool::new(false),
             closing: Mutex::new(None),
             directory: Mutex::new(directory),
         }))
     }
 
-    /// The term of the log's writer; `None` if nothing is logged.
-    pub(crate) fn term(&self) -> Option<u64> {
-        self.term
+    /// The term in which this process writes the log; `None` if nothing is logged.
+    pub(crate) fn own_term(&self) -> Option<OwnTerm> {
+        self.own_term.get().copied()
     }
 
     /// The state of replay, if the database is a standby.
     pub(crate) fn standby(&self) -> Option<&Arc<Standby>> {
-        self.standby.as_ref()
+        self.standby.as_ref().filter(|standby| !standby.is_promoted())
+    }
+
+    pub(super) fn threads(&self) -> &Threads {
+        &self.threads
+    }
+
+    /// Options of the database that a standby becomes once it is promoted.
+    ///
+    /// # Errors
+    /// [`StandbyError::NoStandby`].
+    pub(super) fn promoted(&self) -> Result<&Options> {
+        self.promoted.get().ok_or(Error::Standby(StandbyError::NoStandby))
+    }
+
+    /// Keeps the database from being closed while this lives.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub(super) fn hold_open(&self) -> Result<impl Drop + '_> {
+        let closing = self.closing.lock();
+        if closing.is_some() { Err(Error::Closed) } else { Ok(closing) }
+    }
+
+    /// Notes what a standby has from its promotion on.
+    pub(super) fn note_writing(
+        &self,
+        term: OwnTerm,
+        checkpointer: &Arc<Checkpointer>,
+        directory: DatabaseDirectory,
+    ) {
+        let _ = self.own_term.set(term);
+        let _ = self.checkpointer.set(checkpointer.clone());
+        *self.directory.lock() = Some(directory);
     }
 
     pub(crate) fn procedures(&self) -> &Procedures {
@@ -370,7 +414,7 @@ impl Shared {
     }
 
     pub(crate) fn checkpointer(&self) -> Option<&Checkpointer> {
-        self.checkpointer.as_deref()
+        self.checkpointer.get().map(|checkpointer| &**checkpointer)
     }
 
     /// The database's directory, and the disk that it is on.
@@ -491,10 +535,6 @@ fn open_memory_log(options: &Options) -> Result<Opened> {
     Ok(Opened { store, recovery, directory: None, log, checkpointer: None, standby: None })
 }
 
-pub(super) fn segment_sizes(options: &Options) -> SegmentSizes {
-    SegmentSizes::new(options.log.segment_bytes, BLOCK_BYTES_MAX)
-}
-
 fn open_directory(path: &Path, options: &Options) -> Result<Opened> {
     let segment_sizes = segment_sizes(options);
     let disk = options.disk.clone();
@@ -509,7 +549,6 @@ fn open_directory(path: &Path, options: &Options) -> Result<Opened> {
 
 /// Recovers the database in a directory that is locked.
 fn open_in(directory: DatabaseDirectory, options: &Options) -> Result<Opened> {
-    let segment_sizes = segment_sizes(options);
     let disk = options.disk.clone();
     let logged = options.durability != Durability::None && !options.read_only;
     let new_store = || new_store(options, logged);
@@ -521,59 +560,15 @@ fn open_in(directory: DatabaseDirectory, options: &Options) -> Result<Opened> {
         let (directory, standby) = (Some(directory), None);
         return Ok(Opened { store, recovery, directory, log: None, checkpointer: None, standby });
     }
-    store.set_temporary_files(TemporaryFiles::new(disk.clone(), directory.log_path().to_path_buf()));
-    let checkpoints = directory.checkpoints(disk);
-    // Before anything is changed: what a copy of a database would remove elsewhere may be the original's.
-    checkpoints.claim_all(&options.checkpoints.directories)?;
-    // Before anything is removed that the checkpoint replaces: a process that was killed right after naming it has left
-    // its name in the system's cache only.
-    checkpoints.make_names_durable()?;
-    let (writer, segments) = LogWriter::open(repair(end)?, &segment_sizes)?;
-    segments.begin_to_hold(log_holds(&store)?, options.log.archive_hold_bytes)?;
-    let kept = (recovery.checkpoint > 0).then_some(recovery.checkpoint);
-    // Only now: before, what a damaged checkpoint was to replace might still have been needed.
-    // What stays does no harm, and the next checkpoint tries again: no reason to refuse the database. It is reported.
-    let leftover = checkpoints.remove_all_but(kept, &options.checkpoints.directories).err();
-    let settings = checkpoint_settings(options);
-    let follower_connection = options.checkpoints.follower_socket.as_deref().map(listen).transpose()?;
-    let checkpointer =
-        Checkpointer::new(settings, checkpoints, segments.clone(), leftover, follower_connection);
-    let least_bytes = 2 * options.log.buffer_bytes as u64 + (1 << 16);
-    let preparation = Preparation::new(segments, checkpointer.clone(), least_bytes);
+    let newest = (recovery.checkpoint > 0).then_some(recovery.checkpoint);
+    let writing = begin_to_write(&directory, options, &store, (end, newest))?;
+    store.set_temporary_files(temporary_files(&directory));
     Ok(Opened {
         store,
         recovery,
         directory: Some(directory),
-        log: Some((Box::new(writer), Some(preparation))),
-        checkpointer: Some(checkpointer),
+        log: Some((writing.log, Some(writing.preparation))),
+        checkpointer: Some(writing.checkpointer),
         standby: None,
     })
-}
-
-/// Waits for a follower at a socket.
-fn listen(path: &Path) -> Result<FollowerConnection> {
-    Listener::bind(path).map(FollowerConnection::new).map_err(|error| Error::InvalidOption {
-        option: "checkpoints.follower_socket",
-        given: path.display().to_string(),
-        expected: format!(
-            "a path of at most 100 bytes at which a socket can be made, and none is in use ({error})"
-        ),
-    })
-}
-
-fn checkpoint_settings(options: &Options) -> CheckpointSettings {
-    let processors = thread::available_parallelism().map_or(1, usize::from);
-    let seconds = options.checkpoints.seconds;
-    let usual = if processors < 4 { 1 } else { 2 };
-    CheckpointSettings {
-        log_bytes: options.checkpoints.log_bytes,
-        interval: (seconds > 0.0).then(|| Duration::from_secs_f64(seconds)),
-        spread: options.checkpoints.spread,
-        bytes_per_second: options.checkpoints.bytes_per_second,
-        threads: options
-            .checkpoints
-            .threads
-            .unwrap_or(usual.max(options.checkpoints.directories.len().min(64))),
-        directories: options.checkpoints.directories.clone(),
-    }
 }

@@ -5,12 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::open::segment_sizes;
+use super::log_writing::segment_sizes;
+use super::open::OwnTerm;
 use super::{Database, Shared};
+use crate::durability::log_tail::ReplayedLog;
 use crate::durability::position::LogPosition;
 use crate::durability::{DatabaseDirectory, identity};
 use crate::error::{Error, Result, StandbyError};
-use crate::options::Options;
+use crate::options::{Durability, Options};
 use crate::pipeline::nesting;
 use crate::pipeline::standby::{ReplayedDefinitions, Replaying, Standby, StandbyStatus};
 use crate::session::block_on_until;
@@ -64,7 +66,7 @@ impl Database {
         nesting::check("asking for the log's position")?;
         self.check_open()?;
         let progress = self.engine().progress();
-        if self.shared.term().is_some() && !progress.releases_what_is_durable() {
+        if self.shared.own_term().is_some() && !progress.releases_what_is_durable() {
             // What was acknowledged need not have reached the log yet.
             let epoch = self.engine().store().epochs().current();
             block_on_until(poll_fn(|context| progress.poll_durable(epoch, context)), None)
@@ -83,12 +85,8 @@ impl Database {
         if let Some(standby) = self.shared.standby() {
             return Ok(standby.status().position);
         }
-        let (term, epoch) = (self.term()?, self.engine().progress().last_group());
-        if epoch == 0 {
-            let recovery = self.recovery();
-            return Ok(recovery.last_position.unwrap_or(LogPosition::new(0, recovery.durable_epoch)));
-        }
-        Ok(LogPosition::new(term, epoch))
+        let (term, epoch) = (self.own_term()?, self.engine().progress().last_group());
+        Ok(if epoch == 0 { term.behind } else { LogPosition::new(term.number, epoch) })
     }
 
     /// Waits until the database has this [position](Self::position) of a log: on a standby of the database whose log it is, until the
@@ -100,10 +98,12 @@ impl Database {
     pub fn wait_for_position(&self, position: LogPosition, timeout: Duration) -> Result<()> {
         nesting::check("waiting for a position")?;
         self.check_open()?;
-        if let Some(standby) = self.shared.standby() {
-            return standby.wait_for(position, Some(timeout));
-        }
         let begun = Instant::now();
+        if let Some(standby) = self.shared.standby()
+            && standby.wait_for(position, Some(timeout))?
+        {
+            return Ok(());
+        }
         while !self.has_position(position)? {
             if begun.elapsed() >= timeout {
                 let (position, reached) = (position.to_string(), self.position()?.to_string());
@@ -123,65 +123,74 @@ impl Database {
         if let Some(standby) = self.shared.standby() {
             return standby.has(position);
         }
-        let (term, reached) = (self.term()?, self.durable_position()?);
-        if position.term() >= term {
+        let (term, reached) = (self.own_term()?, self.durable_position()?);
+        if position.term() >= term.number {
             return Ok(position <= reached);
         }
-        if position.epoch() <= self.recovery().durable_epoch {
+        if position.epoch() <= term.through {
             return Ok(true);
         }
         Err(Error::Standby(StandbyError::PositionLost { position: position.to_string() }))
     }
 
-    fn term(&self) -> Result<u64> {
-        self.shared.term().ok_or_else(|| Error::InvalidOption {
+    fn own_term(&self) -> Result<OwnTerm> {
+        self.shared.own_term().ok_or_else(|| Error::InvalidOption {
             option: "durability",
             given: "none, or read-only".to_string(),
             expected: "async or group, for positions in the log: nothing is logged".to_string(),
         })
     }
 
-    /// Locks the directory of the database that this standby replays, as its owner does, and replays its log to the end. From then
-    /// on no other process can open that database; the standby is read as before, until it is [promoted](Self::promote). If it
-    /// fails, the standby goes on as before.
+    /// Locks the directory of the database that this standby replays, as its owner does, and replays its log to the end. Until what
+    /// is returned is dropped, no other process can open that database; the standby is read as before, until it is
+    /// [promoted](Self::promote). If it fails, the standby goes on as before.
     ///
     /// # Errors
     /// [`Error::InUse`]: the other process has not ended; [`StandbyError::NoStandby`]; [`StandbyError::Stopped`]; the directory cannot be
-    /// written to; [`Error::Nested`] inside a transaction.
-    pub fn fence(&self, options: &Options) -> Result<Fenced> {
+    /// written to; [`Error::InvalidOption`]: the standby's options are none of a database that is written to; [`Error::Nested`] inside a
+    /// transaction.
+    pub fn fence(&self) -> Result<Fenced> {
         nesting::check("promoting a standby")?;
         self.check_open()?;
         let standby = self.own_standby()?;
+        let options = self.shared.promoted()?;
+        check_promotion(options)?;
         let (disk, log) = (options.disk.clone(), options.log.directory.as_deref());
         // Where the database is no more, none is made.
         identity(&*disk, standby.source())?;
         let directory = DatabaseDirectory::open(disk, standby.source(), &segment_sizes(options), log)?;
-        standby.replay_to_end()?;
-        Ok(Fenced { directory })
+        let fenced = Fence { standby: standby.clone() };
+        let log = standby.replay_to_end()?;
+        Ok(Fenced { log, directory, fence: fenced })
     }
 
-    /// Makes a standby the database that it replays: it is closed, for all its handles, and the database is opened by
-    /// this process, which recovers it from its newest checkpoint and the log, and begins a new term. All that was acknowledged is there.
-    /// `options` are those of a database, as [`open`](Self::open) takes them.
+    /// Makes a standby the database that it replays: its log is written behind its end, in a new term, and writes are
+    /// accepted. All that was acknowledged is there. Sessions, snapshots and everything else that is open go on. The options of
+    /// the database are those that the standby was opened with; the protocol is put in force now.
     ///
     /// ```no_run
     /// # use heddledb::{Database, Options};
     /// # let standby = Database::standby("bank/log", Options::default())?;
-    /// let fenced = standby.fence(&Options::default())?;
-    /// let bank = standby.promote(fenced, Options::default())?;
+    /// let fenced = standby.fence()?;
+    /// standby.promote(fenced)?;
     /// # Ok::<(), heddledb::Error>(())
     /// ```
     ///
     /// # Errors
-    /// [`StandbyError::NoStandby`]; same errors as [`open`](Self::open), but [`Error::InUse`].
-    pub fn promote(self, fenced: Fenced, options: Options) -> Result<Database> {
+    /// The log or a checkpoint cannot be read or written, or is damaged; [`Error::ThreadRefused`]: then the standby stops
+    /// ([`StandbyStatus::failure`]), what it has can be read, and another process can open the database once it is closed.
+    /// [`StandbyError::NoStandby`]; [`Error::Closed`]; [`Error::Nested`] inside a transaction.
+    pub fn promote(&self, fenced: Fenced) -> Result<()> {
         nesting::check("promoting a standby")?;
-        options.validate()?;
-        self.own_standby()?;
-        // It has no log: nothing can be lost with it.
-        self.shared.close()?;
-        drop(self);
-        Ok(Database { shared: Shared::open_locked(fenced.directory, &options)? })
+        self.check_open()?;
+        let standby = self.own_standby()?;
+        if !Arc::ptr_eq(standby, &fenced.fence.standby) {
+            return Err(Error::Standby(StandbyError::NoStandby));
+        }
+        let Fenced { log, directory, fence } = fenced;
+        let promoted = self.shared.take_over(standby, &log, directory);
+        // Before the fence is taken away, so that nothing is replayed any more.
+        promoted.inspect_err(|error| standby.fail(error)).inspect(|()| drop(fence))
     }
 
     fn own_standby(&self) -> Result<&Arc<Standby>> {
@@ -207,14 +216,51 @@ impl Database {
     }
 }
 
-/// The directory of a database that a standby has locked, before it takes the database's place.
+/// Refuses options with which a standby cannot be promoted.
+fn check_promotion(options: &Options) -> Result<()> {
+    let refuse = |option, given: String, expected: &str| {
+        Err(Error::InvalidOption { option, given, expected: expected.to_string() })
+    };
+    if options.durability == Durability::None || options.read_only {
+        return refuse(
+            "durability",
+            "none, or read-only".to_string(),
+            "async or group, for a standby that is promoted: it writes the log from then on",
+        );
+    }
+    let kind = options.protocol.kind;
+    if !kind.is_changeable() {
+        return refuse(
+            "protocol",
+            kind.to_string(),
+            "a protocol that can be put in force while transactions run; or close the standby, and open the database",
+        );
+    }
+    Ok(())
+}
+
+/// The database of a standby, locked, and its log, replayed to its end: see [`Database::fence`].
 #[must_use]
 pub struct Fenced {
+    log: ReplayedLog,
     directory: DatabaseDirectory,
+    // Last: another process can write the log, when it is replayed again.
+    fence: Fence,
+}
+
+/// While it lives, the log is known to have no writer.
+struct Fence {
+    standby: Arc<Standby>,
+}
+
+impl Drop for Fence {
+    fn drop(&mut self) {
+        self.standby.release();
+    }
 }
 
 impl std::fmt::Debug for Fenced {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Fenced").field("directory", &self.directory.path()).finish()
+        formatter.debug_struct("Fenced").field("directory", &self.directory.path()).finish_non_exhaustive()
     }
 }

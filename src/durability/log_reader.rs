@@ -172,6 +172,11 @@ impl LogReader {
         &self.whole
     }
 
+    /// The places at which groups begin that were read.
+    pub(super) fn starts(&self) -> &GroupStarts {
+        &self.starts
+    }
+
     /// The content of the group at this place makes no sense although its checksums fit: that is damage of the place,
     /// whatever it was that refused it.
     pub(super) fn blame(&self, place: Position, error: Error) -> Error {

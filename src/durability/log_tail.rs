@@ -10,8 +10,8 @@
 //! - A group is given once it is written, which is before it is known to be durable: see `docs/standby.md`.
 //!
 //! # Concurrency
-//! Files are found by name and may be removed at any moment. All that the standby loads is opened before any of it is read, and
-//! if a newer checkpoint has removed a file before that, everything is opened again.
+//! Files may be removed at any moment: see [`beside_writer`](super::beside_writer) for those that are loaded. A segment that is gone before it was
+//! read is an error, and the standby is to be loaded again.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,27 +19,24 @@ use std::time::Instant;
 
 use crossbeam_epoch::pin;
 
-use super::backup::HeldFiles;
-use super::checkpoint::{self, Crew};
-use super::directory::{checkpoints_of, identity};
+use super::LogReader;
+use super::beside_writer::{OpenFiles, read_beside_writer};
+use super::checkpoint::{self, Crew, Manifest};
+use super::directory::{DatabaseDirectory, identity};
+use super::failure::damaged;
 use super::log_place;
 use super::log_reader::{Group, TermStart};
 use super::position::{LogPosition, time_of_group};
 use super::recovery::{Recovery, derive_all_indexes};
 use super::replay::replay;
+use super::starts::GroupStarts;
+use super::tail::LogEnd;
 use super::watch::Watch;
-use super::{GroupStart, LogReader};
 use crate::base::disk::Disk;
 use crate::storage::restore::Overlap;
 use crate::storage::store::Store;
 use crate::types::Timestamp;
 use crate::{Error, Result};
-
-/// Limit on restarts because a newer checkpoint has removed a file before it was opened.
-const ATTEMPTS: u32 = 100;
-/// Number of times that the same damage must be found: apparent damage may be the start of the process that has the
-/// database, which overwrites a torn tail.
-const LOOKS: u32 = 3;
 
 /// The end of a log that another process writes.
 pub(crate) struct LogTail {
@@ -91,9 +88,60 @@ impl LogTail {
         self.reader.terms()
     }
 
+    /// What is known of the log once it was replayed to its end.
+    pub(crate) fn replayed(&self) -> ReplayedLog {
+        ReplayedLog {
+            starts: self.reader.starts().clone(),
+            last: self.reader.last_whole().position(),
+            position: self.position,
+        }
+    }
+
     /// The error of the last group, whose content makes no sense.
     pub(crate) fn blame(&self, error: Error) -> Error {
         self.reader.blame(self.reader.last_place(), error)
+    }
+}
+
+/// A log that was replayed to its end while it had no writer any more: what it takes to continue it.
+#[derive(Clone)]
+pub(crate) struct ReplayedLog {
+    starts: GroupStarts,
+    /// The position of the last whole group.
+    last: LogPosition,
+    /// The same, or that of the checkpoint if no group is behind it.
+    position: LogPosition,
+}
+
+impl ReplayedLog {
+    /// The position of what was replayed.
+    pub(crate) fn position(&self) -> LogPosition {
+        self.position
+    }
+
+    /// The end of the log, behind which it is written on. `directory` is locked; `newest` is its newest checkpoint, before which
+    /// the log is of no use. Only the last groups are read again.
+    ///
+    /// # Errors
+    /// The log cannot be read, is damaged, or does not end with what was replayed.
+    pub(crate) fn end(&self, directory: &DatabaseDirectory, newest: Option<&Manifest>) -> Result<LogEnd> {
+        let mut starts = self.starts.clone();
+        if let Some(newest) = newest {
+            starts.drop_before(newest.log_start.segment);
+        }
+        let (disk, log) = (directory.disk().clone(), directory.log_path());
+        let reader = LogReader::open(disk, log, directory.uuid(), starts.before_last_two())?;
+        let end = reader.end()?;
+        end.must_reach(newest.map_or(0, |newest| newest.log_epoch))?;
+        let found = end.chain.position();
+        if found != self.last {
+            let detail = format!("the log ends with position {found}, and was replayed to {}", self.last);
+            return Err(damaged(&end.segments[end.position.index].path, end.position.offset, detail));
+        }
+        let first = starts.first();
+        let before = end.files.bytes_of(first.segment..end.segments[end.position.index].number)?;
+        starts.set_bytes((before + end.position.offset).saturating_sub(first.offset));
+        Ok(LogEnd { starts, ..end })
     }
 }
 
@@ -122,43 +170,16 @@ pub(crate) fn load_beside_a_writer(
     new_store: impl Fn() -> Store,
     tools: (Crew<'_>, &Watch),
 ) -> Result<StandbyBase> {
-    let (mut attempts, mut looks, mut seen) = (0, 0, None);
-    loop {
-        match try_load(disk, home, new_store(), tools) {
-            Err(Error::MissingFile { .. }) if attempts < ATTEMPTS => attempts += 1,
-            Err(error @ Error::Damaged { .. }) if seen.as_ref() != Some(&error) || looks < LOOKS => {
-                looks = if seen.as_ref() == Some(&error) { looks + 1 } else { 1 };
-                attempts += 1;
-                if attempts > ATTEMPTS {
-                    return Err(error);
-                }
-                seen = Some(error);
-            }
-            other => return other,
-        }
-    }
+    read_beside_writer(disk, home, |files| load(disk, files, new_store(), tools))
 }
 
-fn try_load(
+fn load(
     disk: &Arc<dyn Disk>,
-    home: &Path,
+    OpenFiles { log_path, checkpoints, manifest, log: mut reader, .. }: OpenFiles,
     store: Store,
     (crew, watch): (Crew<'_>, &Watch),
 ) -> Result<StandbyBase> {
     let begun = Instant::now();
-    let identity = identity(&**disk, home)?;
-    let (uuid, log_path) = (identity.uuid, log_place::find(&**disk, home, &identity)?);
-    let held: Arc<dyn Disk> = Arc::new(HeldFiles::new(disk.clone()));
-    let checkpoints = checkpoints_of(held.clone(), home, uuid);
-    let manifest = match checkpoints.newest_first()?.first() {
-        Some(&number) => Some(checkpoints.manifest(number)?),
-        None => None,
-    };
-    if let Some(manifest) = &manifest {
-        checkpoints.open_parts(manifest)?;
-    }
-    let start = manifest.as_ref().map_or(GroupStart::FIRST, |manifest| manifest.log_start);
-    let mut reader = LogReader::open_beside_a_writer(held, &log_path, uuid, start)?;
     let (mut recovery, mut overlap) = (Recovery::default(), Overlap::default());
     if let Some(manifest) = &manifest {
         overlap = checkpoint::load(&checkpoints, manifest, &store, (crew, watch))?;

@@ -35,6 +35,7 @@
 
 pub(crate) mod archive;
 pub(crate) mod backup;
+mod beside_writer;
 mod block;
 mod block_reader;
 mod chain;
@@ -42,6 +43,7 @@ pub(crate) mod checkpoint;
 mod directory;
 use crate::error::failure;
 pub(crate) mod groups_in_flight;
+mod held_files;
 pub(crate) mod log_holds;
 mod log_place;
 mod log_reader;
@@ -82,9 +84,7 @@ pub(crate) use prepare::Segments;
 pub(crate) use repair::{RepairedLog, repair};
 pub(crate) use segment_sizes::SegmentSizes;
 pub(crate) use starts::GroupStart;
-pub(crate) use tail::Cut;
-#[cfg(test)]
-pub(crate) use tail::LogEnd;
+pub(crate) use tail::{Cut, LogEnd};
 pub(crate) use writer::LogWriter;
 
 /// The unit in which files are laid out: every header and every block begins at a multiple of it.

@@ -30,12 +30,16 @@ pub(crate) enum Release {
     Always,
 }
 
+const DURABLE: u32 = Release::Durable as u32;
+const UNTIL_FAILURE: u32 = Release::UntilFailure as u32;
+
 /// The log's progress.
 pub(crate) struct Progress {
     durable: CachePadded<AtomicU64>,
     /// Results are released up to this epoch: the durable one, or all where results do not wait for the disk.
     released: CachePadded<AtomicU64>,
-    release: Release,
+    /// A [`Release`], which changes when a standby is promoted.
+    release: AtomicU32,
     /// The epochs of groups that were appended and not published, in their order. Locked once for each group.
     appended: Mutex<VecDeque<u64>>,
     /// The epoch of the last group that was published; 0: none was.
@@ -69,7 +73,7 @@ impl Progress {
         Progress {
             durable: CachePadded::new(AtomicU64::new(durable)),
             released: CachePadded::new(AtomicU64::new(released)),
-            release,
+            release: AtomicU32::new(release as u32),
             appended: Mutex::new(VecDeque::new()),
             last_group: AtomicU64::new(0),
             places: (0..places).map(|_| CachePadded::default()).collect(),
@@ -100,7 +104,28 @@ impl Progress {
 
     /// Returns true if a result is released when its epoch is durable.
     pub(crate) fn releases_what_is_durable(&self) -> bool {
-        self.release == Release::Durable
+        self.release() == Release::Durable
+    }
+
+    /// The results that may be released.
+    fn release(&self) -> Release {
+        // Relaxed: it changes while nothing is published.
+        match self.release.load(Ordering::Relaxed) {
+            DURABLE => Release::Durable,
+            UNTIL_FAILURE => Release::UntilFailure,
+            _ => Release::Always,
+        }
+    }
+
+    /// From now on a log is written: all epochs up to this one are durable, and results of later ones are released by this
+    /// rule. No log stage runs, and no thread commits.
+    pub(crate) fn begin_to_log(&self, durable: u64, release: Release) {
+        self.durable.fetch_max(durable, Ordering::SeqCst);
+        if release == Release::Durable {
+            self.released.store(durable, Ordering::SeqCst);
+        }
+        self.release.store(release as u32, Ordering::Relaxed);
+        self.wake_tasks();
     }
 
     /// Returns true if a result that met nothing newer than `epoch` may be released.
@@ -207,7 +232,7 @@ impl Progress {
         self.publish_groups(epoch);
         // SeqCst, as for what is released: a task that waits for the disk registers, then looks here.
         let before = self.durable.fetch_max(epoch, Ordering::SeqCst);
-        if self.release == Release::Durable {
+        if self.release() == Release::Durable {
             self.released.fetch_max(epoch, Ordering::SeqCst);
         }
         let count = epoch.saturating_sub(before).min(self.places.len() as u64);
@@ -235,7 +260,7 @@ impl Progress {
 
     /// Says that the log has failed, for good.
     pub(crate) fn fail(&self, error: Error) {
-        if self.release == Release::UntilFailure {
+        if self.release() == Release::UntilFailure {
             // SeqCst, and before the failure is shown: a waiter that has registered and finds its epoch not released
             // finds the failure, or is woken below.
             self.released.store(self.durable(), Ordering::SeqCst);

@@ -9,7 +9,7 @@
 //! - If the disk has no space for another segment, further reservations are refused, so updates fail before they run;
 //!   everything that was already reserved fits into the prepared segments.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
@@ -28,8 +28,8 @@ pub(crate) struct LogSpace {
     capacity: i64,
     /// True while reservations are refused: read by each transaction without the lock.
     refuses: AtomicBool,
-    /// The segments of the log; `None` if nothing is logged.
-    segments: Option<Arc<Segments>>,
+    /// The segments of the log, if there is one.
+    segments: OnceLock<Arc<Segments>>,
 }
 
 struct State {
@@ -47,8 +47,13 @@ impl LogSpace {
             changed: Condvar::new(),
             capacity,
             refuses: AtomicBool::new(false),
-            segments,
+            segments: segments.map_or_else(OnceLock::new, OnceLock::from),
         }
+    }
+
+    /// Has a log whose segments are these, from now on.
+    pub(crate) fn begin_to_log(&self, segments: Arc<Segments>) {
+        let _ = self.segments.set(segments);
     }
 
     /// Bytes that a worker context reserves at a time.
@@ -120,7 +125,7 @@ impl LogSpace {
 
     /// Prepares segments for a transaction that is larger than the space that is always kept prepared.
     fn prepare_for(&self, bytes: usize) -> Result<()> {
-        let Some(segments) = &self.segments else { return Ok(()) };
+        let Some(segments) = self.segments.get() else { return Ok(()) };
         let needed = group_bytes_max(bytes as u64) + group_bytes_max(self.capacity as u64);
         while segments.remaining_bytes() < needed {
             segments.prepare_next().map_err(|error| refusal(&error))?;

@@ -64,6 +64,18 @@ impl GroupStarts {
         self.starts.front().copied().unwrap_or(GroupStart::FIRST)
     }
 
+    /// A place that has the last group behind it, and the one before that, if this is known.
+    pub(super) fn before_last_two(&self) -> GroupStart {
+        // The last group may be the first one that begins in its segment: then the other one begins in an earlier segment.
+        let at = self.starts.len().saturating_sub(2);
+        self.starts.get(at).copied().unwrap_or(GroupStart::FIRST)
+    }
+
+    /// Sets the number of bytes of all groups that count.
+    pub(super) fn set_bytes(&mut self, bytes: u64) {
+        self.bytes = bytes;
+    }
+
     /// Notes the first group of a segment that lies before all others.
     pub(super) fn note_before(&mut self, start: GroupStart) {
         self.starts.push_front(start);
@@ -121,6 +133,16 @@ mod tests {
             (start(4, 2), start(4, 2), start(7, 3))
         );
         assert_eq!(starts.first(), start(4, 2));
+    }
+
+    #[test]
+    fn the_last_two_groups_are_behind_a_place() {
+        let mut starts = GroupStarts::new(GroupStart::FIRST);
+        assert_eq!(starts.before_last_two(), GroupStart::FIRST);
+        for (epoch, segment, place) in [(1, 1, 0), (3, 2, 0), (4, 2, 0), (5, 4, 3), (6, 4, 3)] {
+            starts.note(start(epoch, segment), 100);
+            assert_eq!(starts.before_last_two().epoch, place, "behind {epoch}");
+        }
     }
 
     #[test]

@@ -57,8 +57,10 @@ pub(crate) struct Engine {
     output: Output,
     in_flight: InFlight,
     clocks: StageClocks,
-    /// The error with which every update is refused (opened read-only); `None` if updates are accepted.
+    /// The error with which every update is refused (opened read-only, or a standby); `None` if updates are accepted.
     updates_refused: Option<Error>,
+    /// True once a standby has been promoted: from then on updates are accepted.
+    is_promoted: AtomicBool,
     retry: Retry,
     stash: Stash,
     phase_change: PhaseChange,
@@ -104,6 +106,7 @@ impl Engine {
             in_flight,
             clocks: StageClocks::default(),
             updates_refused,
+            is_promoted: AtomicBool::new(false),
             retry,
             stash: Stash::default(),
             phase_change: PhaseChange::default(),
@@ -327,7 +330,18 @@ impl Engine {
 
     /// The error with which every update is refused; `None` if updates are accepted.
     pub(crate) fn updates_refused(&self) -> Option<Error> {
-        self.updates_refused.clone()
+        self.refusal().cloned()
+    }
+
+    fn refusal(&self) -> Option<&Error> {
+        // Acquire pairs with the release in `accept_updates`.
+        self.updates_refused.as_ref().filter(|_| !self.is_promoted.load(Ordering::Acquire))
+    }
+
+    /// Accepts updates from now on: a standby was promoted, and its commits are logged.
+    pub(crate) fn accept_updates(&self) {
+        // Release: a thread whose update is accepted sees the log and all that belongs to it.
+        self.is_promoted.store(true, Ordering::Release);
     }
 
     /// Lets a call that may write in, or says why it may not: before it executes.
@@ -341,7 +355,7 @@ impl Engine {
 
     #[inline(never)]
     fn admit_to_log(&self, log_credit: &mut usize) -> Result<(), Box<Error>> {
-        if let Some(refused) = &self.updates_refused {
+        if let Some(refused) = self.refusal() {
             return Err(Box::new(refused.clone()));
         }
         // Calls with reserved room are refused as well: groups take whole pages, so that many small ones would take more

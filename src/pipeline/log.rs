@@ -63,6 +63,8 @@ pub(crate) struct LogStage {
     /// Longest time for a group to grow where no thread waits for it.
     group_time: Option<Duration>,
     stop: Arc<AtomicBool>,
+    /// True once another log stage takes the place of this one, which logs nothing.
+    is_replaced: AtomicBool,
     checkpointer: Option<Arc<Checkpointer>>,
 }
 
@@ -105,7 +107,8 @@ impl LogStage {
         let (writer, preparation) = log.unzip();
         let preparation = preparation.flatten();
         let groups = Mutex::new(Groups { writer, merged: Vec::new() });
-        LogStage { engine, groups, is_logged, preparation, group_time, stop, checkpointer }
+        let is_replaced = AtomicBool::new(false);
+        LogStage { engine, groups, is_logged, preparation, group_time, stop, is_replaced, checkpointer }
     }
 
     /// Returns true if a second thread is of use: where a group closes as soon as it can, and groups are written.
@@ -123,10 +126,19 @@ impl LogStage {
         self.preparation.as_ref().is_none_or(|preparation| preparation.has_room())
     }
 
+    /// Ends its thread, which logs nothing, so that another log stage takes its place: epochs stand still until then.
+    pub(crate) fn replace(&self) {
+        self.is_replaced.store(true, Ordering::SeqCst);
+        self.engine.log_event_count().notify();
+    }
+
     /// The life of the log thread: until it is stopped, and nothing is left to write.
     pub(crate) fn run(&self) {
         // Acquire pairs with the release of a thread that closes the database.
         while !self.stop.load(Ordering::Acquire) {
+            if self.is_replaced.load(Ordering::SeqCst) {
+                return;
+            }
             let work = self.wait_for_work();
             self.write_and_release(work);
         }
@@ -237,7 +249,8 @@ impl LogStage {
 
     fn wait_for_work(&self) -> Work {
         let change = || self.engine.phase_change().wanted().is_some() || self.engine.snapshots().is_wanted();
-        let early = || self.stop.load(Ordering::SeqCst) || change();
+        let ends = || self.stop.load(Ordering::SeqCst) || self.is_replaced.load(Ordering::SeqCst);
+        let early = || ends() || change();
         let event_count = self.engine.log_event_count();
         if self.engine.progress().failure().is_some() {
             // Nothing is committed any more; but a split phase must end, so that what is durable can be read. The other

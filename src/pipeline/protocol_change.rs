@@ -40,7 +40,7 @@ pub(crate) struct ProtocolChange {
     /// Locked while a change is made, or once the database is closed.
     changing: Mutex<()>,
     is_closed: AtomicBool,
-    opened_with: ProtocolKind,
+    opened_with: Mutex<ProtocolKind>,
     choices: Arc<ChoiceLog>,
 }
 
@@ -59,14 +59,24 @@ impl ProtocolChange {
             phases,
             changing: Mutex::new(()),
             is_closed: AtomicBool::new(false),
-            opened_with,
+            opened_with: Mutex::new(opened_with),
             choices,
         }
     }
 
     /// The protocol with which the database was opened.
     pub(crate) fn opened_with(&self) -> ProtocolKind {
-        self.opened_with
+        *self.opened_with.lock()
+    }
+
+    /// Puts the protocol in force with which the database is said to have been opened: a standby was promoted.
+    ///
+    /// # Errors
+    /// Those of [`to`](Self::to).
+    pub(crate) fn open_with(&self, kind: ProtocolKind) -> Result<()> {
+        self.to(kind)?;
+        *self.opened_with.lock() = kind;
+        Ok(())
     }
 
     /// Puts a protocol in force. Waits for transactions that an earlier change has had retried.

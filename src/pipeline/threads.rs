@@ -6,11 +6,11 @@
 
 mod on_demand;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 
 use crate::base::atomics::{AtomicBool, Ordering};
 use crate::diagnostics::time_samples::Sampler;
@@ -31,8 +31,9 @@ pub(crate) type Log = (Box<dyn LogStore>, Option<Arc<Preparation>>);
 pub(crate) struct Threads {
     running: Mutex<Running>,
     stop_log: Arc<AtomicBool>,
-    preparation: Option<Arc<Preparation>>,
-    checkpointer: Option<Arc<Checkpointer>>,
+    log_stage: OnceLock<Arc<LogStage>>,
+    preparation: OnceLock<Arc<Preparation>>,
+    checkpointer: OnceLock<Arc<Checkpointer>>,
     maintenance: Arc<MaintenanceThread>,
     phases: Arc<PhaseThread>,
 }
@@ -53,6 +54,8 @@ struct Running {
     upkeep: Vec<JoinHandle<()>>,
     /// Threads that public features have started when they were first used.
     on_demand: Vec<JoinHandle<()>>,
+    /// True once they are being stopped.
+    is_stopped: bool,
 }
 
 /// The stages and settings for which a database's threads are started.
@@ -81,20 +84,13 @@ impl Starting<'_> {
     /// any case.
     fn all(&mut self, threads: &Threads, stage: LogStage) -> Result<()> {
         let (engine, stage) = (self.plan.engine, Arc::new(stage));
+        let _ = threads.log_stage.set(stage.clone());
         let own_log = self.plan.own_log.filter(|_| stage.is_logged());
         let own_log = own_log.map(|time| (stage.clone(), time));
-        if stage.has_second() && own_log.is_none() {
-            let stage = stage.clone();
-            self.start("log-2".to_string(), |running| &mut running.log, move || stage.run_second())?;
-        }
-        self.start("log".to_string(), |running| &mut running.log, move || stage.run())?;
-        if let Some(preparation) = threads.preparation.clone() {
-            let engine = engine.clone();
-            self.start(
-                "prepare".to_string(),
-                |running| &mut running.preparation,
-                move || preparation.run(&engine),
-            )?;
+        let has_second = stage.has_second() && own_log.is_none();
+        let (preparation, checkpointer) = (threads.preparation.get(), threads.checkpointer.get());
+        for life in log_threads(engine, (&stage, has_second), preparation, checkpointer) {
+            self.start(life.name, life.group, life.body)?;
         }
         let is_delivered_apart = engine.output().queue().is_some();
         for number in 0..if is_delivered_apart { self.plan.output_threads } else { 0 } {
@@ -110,9 +106,6 @@ impl Starting<'_> {
         if engine.protocol().phases().is_some() {
             self.count("phases")?;
             threads.phases.start(engine, self.plan.input)?;
-        }
-        if let Some(checkpointer) = &threads.checkpointer {
-            self.checkpoints(checkpointer)?;
         }
         self.upkeep(threads)
     }
@@ -131,24 +124,6 @@ impl Starting<'_> {
             let (engine, executors) = (engine.clone(), executors.clone());
             let life = move || executor::run(&engine, &executors, number);
             self.start(format!("execute-{number}"), |running| &mut running.workers, life)?;
-        }
-        Ok(())
-    }
-
-    /// The threads that make checkpoints, and the one that serves a follower if one is waited for.
-    fn checkpoints(&mut self, checkpointer: &Arc<Checkpointer>) -> Result<()> {
-        for number in 0..checkpointer.threads() {
-            let (engine, checkpointer) = (self.plan.engine.clone(), checkpointer.clone());
-            let life = move || match number {
-                0 => checkpointer.lead(&engine),
-                _ => checkpointer.help(&engine),
-            };
-            self.start(format!("checkpoint-{number}"), |running| &mut running.checkpoint, life)?;
-        }
-        if checkpointer.follower_connection().is_some() {
-            let (engine, checkpointer) = (self.plan.engine.clone(), checkpointer.clone());
-            let life = move || checkpointer.serve(&engine);
-            self.start("follower".to_string(), |running| &mut running.follower, life)?;
         }
         Ok(())
     }
@@ -217,8 +192,9 @@ impl Threads {
         let threads = Threads {
             running: Mutex::default(),
             stop_log: Arc::new(AtomicBool::new(false)),
-            preparation: log.as_ref().and_then(|(_, preparation)| preparation.clone()),
-            checkpointer,
+            log_stage: OnceLock::new(),
+            preparation: once(log.as_ref().and_then(|(_, preparation)| preparation.clone())),
+            checkpointer: once(checkpointer),
             maintenance: Arc::new(MaintenanceThread::new(plan.automatic_admission)),
             phases: Arc::default(),
         };
@@ -253,20 +229,71 @@ impl Threads {
         Ok(())
     }
 
+    /// Has a log stage that writes a log take the place of one that logs nothing, with the threads that belong to a log.
+    /// `switch` runs when the old one has ended: until the new one begins, epochs stand still and no snapshot is opened.
+    ///
+    /// # Errors
+    /// [`Error::ThreadRefused`], [`Error::Closed`]; then nothing has changed.
+    pub(crate) fn begin_to_log(
+        &self,
+        engine: &Arc<Engine>,
+        (log, checkpointer): (Log, &Arc<Checkpointer>),
+        log_stage: impl FnOnce(Log, Arc<AtomicBool>) -> LogStage,
+        switch: impl FnOnce(),
+    ) -> Result<()> {
+        // Locked to the end: a thread that closes the database finds all threads, or keeps them from being started.
+        let mut running = self.running.lock();
+        if running.is_stopped {
+            return Err(Error::Closed);
+        }
+        let preparation = log.1.clone();
+        let stage = Arc::new(log_stage(log, self.stop_log.clone()));
+        // The new threads wait behind it; if one of them cannot be started, the others end.
+        let gate = Arc::new(RwLock::new(false));
+        let mut opened = gate.write();
+        let lives =
+            log_threads(engine, (&stage, stage.has_second()), preparation.as_ref(), Some(checkpointer));
+        let start = |life: Life| {
+            let (gate, body) = (gate.clone(), life.body);
+            let behind = move || {
+                let is_opened = *gate.read();
+                if is_opened {
+                    body();
+                }
+            };
+            Ok((life.group, spawn(&life.name, behind)?))
+        };
+        let started = lives.into_iter().map(start).collect::<Result<Vec<_>>>()?;
+        if let Some(before) = self.log_stage.get() {
+            before.replace();
+        }
+        join(&mut running.log);
+        switch();
+        let _ = self.checkpointer.set(checkpointer.clone());
+        preparation.into_iter().for_each(|preparation| _ = self.preparation.set(preparation));
+        *opened = true;
+        running.started += started.len();
+        for (group, thread) in started {
+            group(&mut running).push(thread);
+        }
+        Ok(())
+    }
+
     /// Ends all stages, one after the other: what is under way flows out.
     ///
     /// # Errors
     /// The log has failed.
     pub(crate) fn stop(&self, engine: &Engine, input: &Input) -> Result<()> {
-        let mut running = std::mem::take(&mut *self.running.lock());
+        let stopped = Running { is_stopped: true, ..Running::default() };
+        let mut running = std::mem::replace(&mut *self.running.lock(), stopped);
         join(&mut running.on_demand);
         // First: no thread waits for it that does not learn that the database is being closed.
-        if let Some(checkpointer) = &self.checkpointer {
+        if let Some(checkpointer) = self.checkpointer.get() {
             checkpointer.stop();
         }
         join(&mut running.checkpoint);
         if let Some(follower_connection) =
-            self.checkpointer.as_ref().and_then(|checkpointer| checkpointer.follower_connection())
+            self.checkpointer.get().and_then(|checkpointer| checkpointer.follower_connection())
         {
             follower_connection.stop();
         }
@@ -303,7 +330,7 @@ impl Threads {
             queue.close();
         }
         join(&mut running.output);
-        if let Some(preparation) = &self.preparation {
+        if let Some(preparation) = self.preparation.get() {
             preparation.stop();
         }
         join(&mut running.preparation);
@@ -311,6 +338,63 @@ impl Threads {
         join(&mut running.upkeep);
         failure.map_or(Ok(()), Err)
     }
+}
+
+fn once<T>(value: Option<T>) -> OnceLock<T> {
+    value.map_or_else(OnceLock::new, OnceLock::from)
+}
+
+/// A group of running threads.
+type Group = fn(&mut Running) -> &mut Vec<JoinHandle<()>>;
+
+/// A thread that is to be started.
+struct Life {
+    name: String,
+    group: Group,
+    body: Box<dyn FnOnce() + Send>,
+}
+
+impl Life {
+    fn new(name: impl Into<String>, group: Group, body: impl FnOnce() + Send + 'static) -> Life {
+        Life { name: name.into(), group, body: Box::new(body) }
+    }
+}
+
+/// The threads of a log: those of its stage, of its segments and of checkpoints. The log stage is the first.
+fn log_threads(
+    engine: &Arc<Engine>,
+    (stage, has_second): (&Arc<LogStage>, bool),
+    preparation: Option<&Arc<Preparation>>,
+    checkpointer: Option<&Arc<Checkpointer>>,
+) -> Vec<Life> {
+    let mut lives = Vec::new();
+    if has_second {
+        let stage = stage.clone();
+        lives.push(Life::new("log-2", |running| &mut running.log, move || stage.run_second()));
+    }
+    let stage = stage.clone();
+    lives.push(Life::new("log", |running| &mut running.log, move || stage.run()));
+    if let Some(preparation) = preparation.cloned() {
+        let engine = engine.clone();
+        let body = move || preparation.run(&engine);
+        lives.push(Life::new("prepare", |running| &mut running.preparation, body));
+    }
+    let Some(checkpointer) = checkpointer else { return lives };
+    for number in 0..checkpointer.threads() {
+        let (engine, checkpointer) = (engine.clone(), checkpointer.clone());
+        let body = move || match number {
+            0 => checkpointer.lead(&engine),
+            _ => checkpointer.help(&engine),
+        };
+        let name = format!("checkpoint-{number}");
+        lives.push(Life::new(name, |running| &mut running.checkpoint, body));
+    }
+    if checkpointer.follower_connection().is_some() {
+        let (engine, checkpointer) = (engine.clone(), checkpointer.clone());
+        let body = move || checkpointer.serve(&engine);
+        lives.push(Life::new("follower", |running| &mut running.follower, body));
+    }
+    lives
 }
 
 /// Starts a thread.

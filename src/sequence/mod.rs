@@ -18,7 +18,7 @@ use self::sequence_state::{State, first_resume};
 use self::service::SequenceCore;
 pub(crate) use self::service::Sequences;
 use crate::database::{Database, Shared};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StandbyError};
 use crate::pipeline::nesting;
 use crate::range::Range;
 use crate::row::Row;
@@ -140,7 +140,7 @@ impl Database {
         self.in_use(SequenceCore::new(definition, state))
     }
 
-    /// The sequence of this name.
+    /// The sequence of this name. On a standby its handle gives no values, also after a promotion: then ask for another one.
     ///
     /// # Errors
     /// [`Error::UnknownSequence`]; inside a transaction [`Error::Nested`], unless the sequence is in use already.
@@ -197,8 +197,13 @@ impl Database {
     /// Puts a sequence among those in use, unless another thread has; and has its values reserved.
     fn in_use(&self, core: Arc<SequenceCore>) -> Result<Sequence> {
         let shared: &Arc<Shared> = self.shared();
-        shared.start_sequences()?;
         let sequences = shared.sequences().clone();
+        if self.is_standby() {
+            // The other database goes on reserving its values, and a promotion gives none of them again.
+            core.close(Error::Standby(StandbyError::OnlyRead));
+            return Ok(Sequence { core, sequences });
+        }
+        shared.start_sequences()?;
         let core = sequences.open.lock().entry(core.definition.name.clone()).or_insert(core).clone();
         Ok(Sequence { core, sequences })
     }

@@ -17,6 +17,7 @@
 //! thread that set it. The gate is closed for microseconds (a phase change), or for as long as one transaction runs
 //! exclusively after too many aborted attempts.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use crossbeam_utils::{Backoff, CachePadded};
@@ -58,7 +59,7 @@ pub(crate) struct Epochs {
     generation: AtomicU64,
     /// The record word of the last one's stamp.
     schema: AtomicU64,
-    limit: Option<Limit>,
+    limit: OnceLock<Limit>,
 }
 
 /// The bits of a generation that count schema changes.
@@ -110,20 +111,20 @@ impl Epochs {
             ended: AtomicU64::new(0),
             generation: AtomicU64::new(0),
             schema: AtomicU64::new(0),
-            limit: None,
+            limit: OnceLock::new(),
         }
     }
 
-    /// Limits every epoch to at most this many transactions.
-    pub(crate) fn set_limit(&mut self, transactions: usize) {
+    /// Limits every epoch from now on to at most this many transactions: once, while no thread commits.
+    pub(crate) fn set_limit(&self, transactions: usize) {
         let transactions = (transactions as u64).min(LIMIT_MAXIMUM);
-        self.limit = Some(Limit { transactions, counted: [AtomicU64::new(0), AtomicU64::new(0)] });
+        self.limit.get_or_init(|| Limit { transactions, counted: [AtomicU64::new(0), AtomicU64::new(0)] });
     }
 
     /// Counts a transaction toward the limit of `epoch`; returns false if the epoch is full. The caller is in its commit
     /// section, which keeps the epoch open, and calls this last, when nothing else can abort the commit.
     pub(crate) fn count_in(&self, epoch: u64) -> bool {
-        let Some(limit) = &self.limit else { return true };
+        let Some(limit) = self.limit.get() else { return true };
         // Relaxed: the counter bounds a number and publishes no other data.
         let counted = &limit.counted[(epoch & 1) as usize];
         let next = |counted| {
@@ -140,7 +141,7 @@ impl Epochs {
 
     /// The number of transactions that the current epoch still accepts.
     pub(crate) fn remaining_transactions(&self) -> u64 {
-        let Some(limit) = &self.limit else { return u64::MAX };
+        let Some(limit) = self.limit.get() else { return u64::MAX };
         let epoch = self.current();
         // Relaxed: as in `count_in`.
         let counted = limit.counted[(epoch & 1) as usize].load(Ordering::Relaxed);
@@ -263,6 +264,15 @@ impl Epochs {
     /// it.
     pub(crate) fn advance(&self) -> u64 {
         self.current.fetch_add(1, Ordering::SeqCst) & !GATE
+    }
+
+    /// Raises the global epoch to this one, unless it is higher, and by one at least; returns it. The caller has closed the gate
+    /// and called `wait_for_all`, so all earlier epochs are sealed; and there is no log stage that advances it.
+    pub(crate) fn skip_to(&self, epoch: u64) -> u64 {
+        let epoch = epoch.max(self.current() + 1);
+        // SeqCst: as an advance.
+        self.current.store(epoch | GATE, Ordering::SeqCst);
+        epoch
     }
 
     /// Closes all epochs: a thread that enters a commit section from here on sees it in `is_closed`; the sealer of the
@@ -431,7 +441,7 @@ mod tests {
 
     #[test]
     fn an_epoch_accepts_transactions_up_to_its_limit_and_neighbors_are_counted_separately() {
-        let mut epochs = Epochs::new(7);
+        let epochs = Epochs::new(7);
         assert!((0..100).all(|_| epochs.count_in(7)) && !epochs.is_full(), "no limit yet");
         assert_eq!(epochs.remaining_transactions(), u64::MAX);
         epochs.set_limit(2);

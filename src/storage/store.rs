@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 use crossbeam_epoch::Guard;
 use parking_lot::{Mutex, RwLock};
 
-use crate::base::atomics::{AtomicU64, Ordering};
+use crate::base::atomics::{AtomicBool, AtomicU64, Ordering};
 use crate::diagnostics::access_trace::Trace;
 use crate::diagnostics::recent_counts::RecentCounts;
 use crate::error::{Error, Result};
@@ -52,9 +52,10 @@ pub(crate) struct Store {
     retired: RetiredTables,
     /// The highest number that was given to a table of this process.
     last_table: Mutex<TableId>,
-    logged: bool,
-    /// The maker of temporary files; `None` if the store writes no log.
-    temporary_files: Option<Arc<TemporaryFiles>>,
+    /// True if commits write redo. It changes once at most, behind the closed gate.
+    logged: AtomicBool,
+    /// The maker of temporary files, if the store writes a log.
+    temporary_files: OnceLock<Arc<TemporaryFiles>>,
     /// The access trace, if accesses are traced.
     trace: Option<Box<Trace>>,
     /// The waits of transactions for rows in the last minute, by the identity of the records of a row's table.
@@ -86,8 +87,8 @@ impl Store {
             tables: RwLock::new(tables),
             retired: RetiredTables::default(),
             last_table: Mutex::default(),
-            logged,
-            temporary_files: None,
+            logged: AtomicBool::new(logged),
+            temporary_files: OnceLock::new(),
             trace: None,
             recent_waits: RecentCounts::default(),
             recent_failures: RecentCounts::default(),
@@ -105,19 +106,31 @@ impl Store {
         self.epochs = Epochs::new(epoch);
     }
 
-    /// Limits the number of transactions of an epoch: set once, before there are any.
-    pub(crate) fn limit_epochs(&mut self, transactions: usize) {
+    /// Limits the number of transactions of an epoch: set once, while there are none.
+    pub(crate) fn limit_epochs(&self, transactions: usize) {
         self.epochs.set_limit(transactions);
     }
 
-    /// Says where temporary files are made: set once, before there are commits.
-    pub(crate) fn set_temporary_files(&mut self, files: TemporaryFiles) {
-        self.temporary_files = Some(Arc::new(files));
+    /// Says where temporary files are made: set once, before there are commits that are logged.
+    pub(crate) fn set_temporary_files(&self, files: TemporaryFiles) {
+        let _ = self.temporary_files.set(Arc::new(files));
+    }
+
+    /// Has commits write redo from now on, in this epoch or a later one: until now nothing was logged. `between` runs while no thread is
+    /// in a commit section, and is given the first epoch that is logged.
+    pub(crate) fn begin_to_log(&self, epoch: u64, between: impl FnOnce(u64)) {
+        self.close_commits();
+        let first = self.epochs.skip_to(epoch);
+        // Relaxed: threads that commit read it inside their commit sections, behind the gate.
+        self.logged.store(true, Ordering::Relaxed);
+        between(first);
+        // SAFETY: closed above.
+        unsafe { self.epochs.open_gate() };
     }
 
     /// The maker of temporary files.
     pub(crate) fn temporary_files(&self) -> Option<&Arc<TemporaryFiles>> {
-        self.temporary_files.as_ref()
+        self.temporary_files.get()
     }
 
     /// Starts tracing of accesses: set once, before there are any.
@@ -252,7 +265,8 @@ impl Store {
     /// Returns true if commits write redo.
     #[inline]
     pub(crate) fn is_logged(&self) -> bool {
-        self.logged
+        // Relaxed: see `begin_to_log`; elsewhere a thread that is late asks again when it commits.
+        self.logged.load(Ordering::Relaxed)
     }
 
     /// The table of this number.

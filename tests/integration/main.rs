@@ -51,6 +51,7 @@ mod phase_refutations;
 mod phased;
 mod pipeline;
 mod procedures;
+mod promotion;
 mod protocol_changes;
 mod readme;
 mod rebuilds;

@@ -1,14 +1,13 @@
 //! A standby, seen from outside: it shows whole groups of another database's log, follows changes of its schema, and takes its place.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use heddledb::testing::SimulatedDisk;
 use heddledb::{
-    DataType, Database, Error, ForeignKey, LogPosition, Options, PhasedOptions, ProtocolKind, Range, Result,
-    Snapshot, StandbyError, TableChange, TableDefinition, Value, key, row, set,
+    DataType, Database, Error, ForeignKey, LogPosition, Options, PhasedOptions, Range, Result, Snapshot,
+    StandbyError, TableChange, TableDefinition, Value, key, row, set,
 };
 
 use crate::support::tables::{DATABASE, account_definition, counter_definition, on_disk, open};
@@ -16,12 +15,12 @@ use crate::support::tables::{DATABASE, account_definition, counter_definition, o
 /// Longer than anything takes here, so that a test which waits for it has failed.
 const LONG: Duration = Duration::from_secs(60);
 
-fn standby(disk: &SimulatedDisk) -> Database {
+pub fn standby(disk: &SimulatedDisk) -> Database {
     Database::standby(DATABASE, on_disk(disk)).expect("a standby")
 }
 
 /// Waits until the standby has all that the database has acknowledged.
-fn follow(db: &Database, standby: &Database) {
+pub fn follow(db: &Database, standby: &Database) {
     let position = db.position().expect("it is logged");
     standby.wait_for_position(position, LONG).expect("it follows");
 }
@@ -52,7 +51,7 @@ fn rows(snapshot: &Snapshot, table: &heddledb::Table) -> Result<Vec<Vec<Value>>>
     Ok(rows)
 }
 
-fn assert_same(db: &Database, standby: &Database, when: &str) {
+pub fn assert_same(db: &Database, standby: &Database, when: &str) {
     follow(db, standby);
     assert_eq!(state(db), state(standby), "{when}");
     standby.check().expect(when);
@@ -350,60 +349,33 @@ fn checkpoints_and_new_segments_do_not_stop_it() {
 }
 
 #[test]
-fn a_standby_takes_the_place_of_a_database_that_has_ended() {
+fn a_standby_whose_log_was_shortened_before_it_was_read_stops_and_another_one_has_all() {
     let disk = SimulatedDisk::new();
-    let db = open(&disk);
+    let options = || on_disk(&disk).log(|log| log.segment_bytes(64 << 10).buffer_bytes(8 << 10));
+    let db = Database::open(DATABASE, options()).expect("opened");
     let counters = db.create_table(counter_definition()).expect("created");
-    db.run(|tx| tx.insert(&counters, row![1, 1])).expect("committed");
-    let standby = standby(&disk);
-    let options = on_disk(&disk);
-    assert!(matches!(standby.fence(&options), Err(Error::InUse { .. })), "it lives");
-    assert!(matches!(db.fence(&options), Err(Error::Standby(StandbyError::NoStandby))));
-    db.run(|tx| tx.insert(&counters, row![2, 2])).expect("committed");
+    let standby = Database::standby(DATABASE, options()).expect("a standby");
     follow(&db, &standby);
-    let before = db.position().expect("a position");
-    drop(db);
-    let fenced = standby.fence(&options).expect("it is gone");
-    assert!(
-        matches!(Database::open(DATABASE, on_disk(&disk)), Err(Error::InUse { .. })),
-        "it cannot come back"
-    );
-    assert!(standby.read(|_| Ok(())).is_ok(), "readers go on");
-    let db = standby.promote(fenced, options).expect("promoted");
-    let counters = db.table("counter").expect("there");
-    db.run(|tx| tx.insert(&counters, row![3, 3])).expect("it is written to");
-    let after = db.position().expect("a position");
-    assert!(after.term() > before.term() && after > before);
-    let again = Database::standby(DATABASE, on_disk(&disk)).expect("a standby of it");
-    assert_same(&db, &again, "a standby of the promoted one");
-    let count = db.read(|snapshot| Ok(snapshot.scan(&counters, Range::all())?.count()));
-    assert_eq!(count, Ok(3));
-}
-
-#[test]
-fn losses_of_power_lose_nothing_that_a_standby_then_promotes() {
-    for seed in 0..20 {
-        let disk = SimulatedDisk::new();
-        let db = Database::open(DATABASE, on_disk(&disk).protocol(ProtocolKind::Locking)).expect("opened");
-        let counters = db.create_table(counter_definition()).expect("created");
-        let acknowledged = Arc::new(std::sync::atomic::AtomicI64::new(0));
-        disk.crash_after(40 + seed);
+    let copies = standby.table("counter").expect("there");
+    // While definitions are read, nothing is replayed.
+    let read = standby.follow_definitions(&copies, || {
         for id in 0..200 {
-            if db.run(|tx| tx.insert(&counters, row![id, id])).is_err() {
-                break;
-            }
-            acknowledged.store(id + 1, Ordering::SeqCst);
+            db.run(|tx| tx.insert(&counters, row![id, id])).expect("committed");
         }
-        let image = disk.crash_image(seed);
-        drop(db);
-        let standby = Database::standby(DATABASE, on_disk(&image)).expect("a standby");
-        let fenced = standby.fence(&on_disk(&image)).expect("nobody has it");
-        let db = standby.promote(fenced, on_disk(&image)).expect("promoted");
-        let counters = db.table("counter").expect("there");
-        let ids = db.read(|snapshot| rows(snapshot, &counters)).expect("read");
-        let count = acknowledged.load(Ordering::SeqCst);
-        assert!((count..=count + 1).contains(&(ids.len() as i64)), "seed {seed}: {count} and {}", ids.len());
-    }
+        let removed = db.checkpoint().expect("whole").log_segments_removed;
+        assert!(removed > 2, "{removed}");
+        Err(Error::Conflict)
+    });
+    assert_eq!(read, Err(Error::Conflict), "it follows no definitions");
+    let last = db.position().expect("a position");
+    let stopped = standby.wait_for_position(last, LONG);
+    assert!(matches!(stopped, Err(Error::Standby(StandbyError::Stopped { .. }))), "{stopped:?}");
+    standby.check().expect("what it has is read, and sound");
+    drop(db);
+    assert!(matches!(standby.fence(), Err(Error::Standby(StandbyError::Stopped { .. }))), "it has not all");
+    let db = Database::open(DATABASE, options()).expect("it is not locked");
+    let again = Database::standby(DATABASE, options()).expect("a standby");
+    assert_same(&db, &again, "loaded again");
 }
 
 #[test]

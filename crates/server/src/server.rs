@@ -14,7 +14,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
 use heddle_sql::{SlowStatement, Sql};
-use heddledb::Database;
+use heddledb::{Database, StandbyError};
 use parking_lot::RwLock;
 
 use crate::connection;
@@ -198,6 +198,16 @@ impl Server {
         database.trace_accesses(false);
         let _ = self.shared.served.set(served);
         watch::start(&self.shared).map_err(ServerError::Thread)
+    }
+
+    /// Makes the standby that is served the database that it replays. Its clients go on.
+    ///
+    /// # Errors
+    /// Those of [`Sql::promote`]; [`StandbyError::NoStandby`] where no database is served.
+    pub fn promote(&self) -> Result<(), ServerError> {
+        let served = self.shared.served.get();
+        let served = served.ok_or(heddledb::Error::Standby(StandbyError::NoStandby))?;
+        Ok(served.sql.promote()?)
     }
 
     /// Puts new settings in force: limits at once, session defaults and certificates for connections that begin later.

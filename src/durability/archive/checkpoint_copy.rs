@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::SegmentPosition;
 use crate::base::disk::Disk;
-use crate::durability::backup::held::HeldFiles;
 use crate::durability::checkpoint::{Checkpoints, Manifest, PartCopy};
+use crate::durability::held_files::HeldFiles;
 use crate::error::{Error, Result};
 
 /// Number of attempts, each of which fails because a newer checkpoint has removed what was about to be opened.

@@ -6,7 +6,7 @@
 //! The copier takes no lock of the source and stops no thread. The copy is consistent nevertheless:
 //! - It reads files that never change again (parts of a checkpoint that has its manifest, whole groups of the
 //!   log, headers), and recognizes by their checksums those that are still being written.
-//! - Everything that it will read is opened first ([`HeldFiles`]); what is removed after that stays readable. If something
+//! - Everything that it will read is opened first ([`HeldFiles`](super::held_files::HeldFiles)); what is removed after that stays readable. If something
 //!   was removed before it could be opened, a newer checkpoint is there, and the copier begins again with that one.
 //! - The log is read in the order in which it is written, to the first block that is not there whole. What was durable
 //!   when the backup began was there whole by then, so all of it lies before; and what lies before is a beginning of the
@@ -14,8 +14,6 @@
 //!   again: a group says which blocks were durable when it was written ([`LogReader::open_beside_a_writer`]).
 //! - The copy has no manifest until all else in it is durable: an interrupted backup is no database.
 
-pub(super) mod held;
-pub(super) use held::HeldFiles;
 mod source;
 pub(super) mod target;
 

@@ -23,12 +23,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use self::group::{GroupReport, replay_group};
 use crate::base::atomics::{AtomicBool, Ordering};
 use crate::durability::TermStart;
-use crate::durability::log_tail::LogTail;
+use crate::durability::log_tail::{LogTail, ReplayedLog};
 use crate::durability::position::LogPosition;
 use crate::error::{Error, Result, StandbyError};
 use crate::pipeline::engine::Engine;
@@ -138,6 +138,8 @@ pub(crate) struct Standby {
     /// Rung when a group was replayed, or replay has ended.
     changed: Condvar,
     stopped: AtomicBool,
+    /// True once the database is no standby any more.
+    is_promoted: AtomicBool,
     definitions: Mutex<Option<(TableId, Arc<dyn ReplayedDefinitions>)>>,
 }
 
@@ -146,8 +148,8 @@ struct State {
     terms: Vec<TermStart>,
     /// True if the log has no writer any more, so that its end is final.
     is_fenced: bool,
-    /// True if all of a log that is fenced was replayed.
-    is_at_end: bool,
+    /// The log, if it is fenced and all of it was replayed.
+    replayed: Option<ReplayedLog>,
 }
 
 impl Standby {
@@ -162,12 +164,13 @@ impl Standby {
             has_caught_up: false,
             failure: None,
         };
-        let state = State { status, terms: tail.terms().to_vec(), is_fenced: false, is_at_end: false };
+        let state = State { status, terms: tail.terms().to_vec(), is_fenced: false, replayed: None };
         Arc::new(Standby {
             source: source.to_path_buf(),
             state: Mutex::new(state),
             changed: Condvar::new(),
             stopped: AtomicBool::new(false),
+            is_promoted: AtomicBool::new(false),
             definitions: Mutex::default(),
         })
     }
@@ -175,6 +178,20 @@ impl Standby {
     /// The directory of the database whose log is replayed.
     pub(crate) fn source(&self) -> &Path {
         &self.source
+    }
+
+    /// Returns true if the database is no standby any more.
+    pub(crate) fn is_promoted(&self) -> bool {
+        // Acquire pairs with the release in `note_promotion`.
+        self.is_promoted.load(Ordering::Acquire)
+    }
+
+    /// Notes that the database is no standby any more: its log is written, its term known.
+    pub(crate) fn note_promotion(&self) {
+        let _state = self.state.lock();
+        // Release: a thread that sees it finds the log's writer.
+        self.is_promoted.store(true, Ordering::Release);
+        self.changed.notify_all();
     }
 
     pub(crate) fn status(&self) -> StandbyStatus {
@@ -198,21 +215,23 @@ impl Standby {
         self.stopped.load(Ordering::Acquire)
     }
 
-    /// Waits until the log was replayed up to this position; `None` as timeout: without limit.
+    /// Waits until the log was replayed up to this position; `None` as timeout: without limit. Returns false if the standby was
+    /// promoted first.
     ///
     /// # Errors
     /// [`StandbyError::PositionLost`]; [`StandbyError::PositionNotReached`]; [`StandbyError::Stopped`]; [`Error::Closed`].
-    pub(crate) fn wait_for(&self, position: LogPosition, timeout: Option<Duration>) -> Result<()> {
+    pub(crate) fn wait_for(&self, position: LogPosition, timeout: Option<Duration>) -> Result<bool> {
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let mut state = self.state.lock();
         loop {
             match state.has(position) {
-                Reached::Yes => return Ok(()),
+                Reached::Yes => return Ok(true),
                 Reached::Never => {
                     return Err(Error::Standby(StandbyError::PositionLost {
                         position: position.to_string(),
                     }));
                 }
+                Reached::NotYet if self.is_promoted() => return Ok(false),
                 Reached::NotYet => {}
             }
             if let Some(failure) = &state.status.failure {
@@ -241,21 +260,25 @@ impl Standby {
     /// [`StandbyError::PositionLost`]; [`StandbyError::Stopped`]; [`Error::Closed`].
     pub(crate) fn has(&self, position: LogPosition) -> Result<bool> {
         match self.wait_for(position, Some(Duration::ZERO)) {
-            Ok(()) => Ok(true),
+            Ok(is_there) => Ok(is_there),
             Err(Error::Standby(StandbyError::PositionNotReached { .. })) => Ok(false),
             Err(error) => Err(error),
         }
     }
 
-    /// Says that the log has no writer any more, and waits until it is replayed to its end.
+    /// Says that the log has no writer any more, and waits until it is replayed to its end. Replay goes on behind
+    /// [`release`](Self::release).
     ///
     /// # Errors
     /// [`StandbyError::Stopped`]; [`Error::Closed`].
-    pub(crate) fn replay_to_end(&self) -> Result<()> {
+    pub(crate) fn replay_to_end(&self) -> Result<ReplayedLog> {
         let mut state = self.state.lock();
         state.is_fenced = true;
         self.changed.notify_all();
-        while !state.is_at_end {
+        loop {
+            if let Some(replayed) = &state.replayed {
+                return Ok(replayed.clone());
+            }
             if let Some(failure) = &state.status.failure {
                 return Err(failure.clone());
             }
@@ -264,7 +287,21 @@ impl Standby {
             }
             self.changed.wait(&mut state);
         }
-        Ok(())
+    }
+
+    /// Says that the log may have a writer again, unless the standby was promoted.
+    pub(crate) fn release(&self) {
+        let mut state = self.state.lock();
+        (state.is_fenced, state.replayed) = (false, None);
+        self.changed.notify_all();
+    }
+
+    /// Notes that nothing is replayed any more, and why.
+    pub(crate) fn fail(&self, error: &Error) {
+        let mut state = self.state.lock();
+        let (position, reason) = (state.status.position.to_string(), error.cause());
+        state.status.failure.get_or_insert(Error::Standby(StandbyError::Stopped { position, reason }));
+        self.changed.notify_all();
     }
 
     /// The life of the thread that replays the log.
@@ -272,11 +309,7 @@ impl Standby {
         if let Err(error) = self.follow(engine, &mut tail)
             && !self.is_stopped()
         {
-            let reason = error.cause();
-            let mut state = self.state.lock();
-            let position = state.status.position.to_string();
-            state.status.failure = Some(Error::Standby(StandbyError::Stopped { position, reason }));
-            self.changed.notify_all();
+            self.fail(&error);
         }
     }
 
@@ -296,9 +329,7 @@ impl Standby {
             }
             let mut state = self.state.lock();
             state.status.has_caught_up = true;
-            if is_fenced {
-                state.is_at_end = true;
-                self.changed.notify_all();
+            if is_fenced && self.is_taken_over(&mut state, tail) {
                 return Ok(());
             }
             if !state.is_fenced && !self.is_stopped() {
@@ -307,6 +338,24 @@ impl Standby {
             pause = (pause * 2).min(LOOKS.1);
         }
         Ok(())
+    }
+
+    /// All of a log that is fenced was replayed: waits until the standby is promoted, has failed or is closed, and returns true; or until
+    /// another process may write the log again.
+    fn is_taken_over(&self, state: &mut MutexGuard<'_, State>, tail: &LogTail) -> bool {
+        if state.is_fenced {
+            state.replayed = Some(tail.replayed());
+            self.changed.notify_all();
+        }
+        loop {
+            if self.is_promoted() || self.is_stopped() || state.status.failure.is_some() {
+                return true;
+            }
+            if !state.is_fenced {
+                return false;
+            }
+            self.changed.wait(state);
+        }
     }
 
     fn replay(&self, engine: &Engine, tail: &LogTail, payload: &[u8]) -> Result<()> {

@@ -22,7 +22,7 @@ fn state(terms: &[(Option<&str>, &str)], last: &str) -> State {
         .iter()
         .map(|(before, first)| TermStart { before: before.map(position), first: position(first) })
         .collect();
-    State { status, terms, is_fenced: false, is_at_end: false }
+    State { status, terms, is_fenced: false, replayed: None }
 }
 
 #[test]

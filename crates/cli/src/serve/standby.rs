@@ -166,7 +166,7 @@ enum Event {
 /// Serves a standby until a signal ends the process, or until it is promoted: then the database is returned, with the server.
 ///
 /// # Errors
-/// The directory or the log cannot be used; the database cannot be loaded or recovered.
+/// The directory or the log cannot be used; the database cannot be loaded.
 pub(super) fn serve(
     (arguments, log): (&Arguments, &Log),
     mut settings: Settings,
@@ -190,12 +190,18 @@ pub(super) fn serve(
         ));
         output::report(format_args!("ready {}", server.address()));
         notify("READY=1");
-        let request = loop {
+        loop {
             match wait(&own, &db, signals, || reload(arguments, &server, log)) {
-                Event::Promote(request) => match db.fence(options) {
-                    Ok(fenced) => break Some((request, fenced)),
+                Event::Promote(request) => match server.promote().map_err(failure) {
+                    Ok(()) => {
+                        let (source, position) = (status.source, db.position()?);
+                        let shown = source.display();
+                        let said = format!("promoted: {shown} is served here, behind position {position}");
+                        output::report(&said);
+                        own.answer(&request, Ok(&said))?;
+                        return Ok(Some(Primary { server, db, directory: source }));
+                    }
                     Err(error) => {
-                        let error = Failure::from(error);
                         tracing::warn!(%error, "the standby was not promoted");
                         own.answer(&request, Err(&error))?;
                     }
@@ -209,27 +215,15 @@ pub(super) fn serve(
                 }
                 Event::Failed(error) => {
                     tracing::error!(%error, "the standby is loaded again");
-                    break None;
+                    break;
                 }
             }
-        };
+        }
         // Its clients connect again; meanwhile they learn that it starts up (57P03).
         server.shut_down();
         server = Server::listen(settings.clone()).map_err(failure)?;
-        let Some((request, fenced)) = request else {
-            db.close()?;
-            thread::sleep(RELOAD_PAUSE);
-            continue;
-        };
-        let promoted = db.promote(fenced, recovering::shown(options.clone())).map_err(Failure::from);
-        let promoted = promoted.inspect_err(|error| _ = own.answer(&request, Err(error)))?;
-        server.serve(&promoted).map_err(failure)?;
-        let source = status.source;
-        let position = promoted.position()?;
-        let said = format!("promoted: {} is served here, behind position {position}", source.display());
-        output::report(&said);
-        own.answer(&request, Ok(&said))?;
-        return Ok(Some(Primary { server, db: promoted, directory: source }));
+        db.close()?;
+        thread::sleep(RELOAD_PAUSE);
     }
 }
 

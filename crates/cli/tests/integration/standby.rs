@@ -1,8 +1,9 @@
 //! `heddle serve --standby` and `heddle promote` as processes, which die by kill -9.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -236,6 +237,184 @@ fn a_primary_that_is_killed_loses_nothing_to_the_standby_that_takes_its_place() 
     }
     drop(primary);
     succeed(&["check", text(&shop)]);
+}
+
+/// Reads messages of PostgreSQL's protocol up to ReadyForQuery; the parameters that were reported.
+fn parameters(socket: &mut TcpStream) -> Vec<(String, String)> {
+    let mut reported = Vec::new();
+    loop {
+        let mut head = [0; 5];
+        socket.read_exact(&mut head).expect("a message");
+        let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize - 4;
+        let mut body = vec![0; length];
+        socket.read_exact(&mut body).expect("its body");
+        match head[0] {
+            b'S' => {
+                let mut texts =
+                    body.split(|byte| *byte == 0).map(|text| String::from_utf8_lossy(text).into_owned());
+                reported.push((texts.next().expect("a name"), texts.next().expect("a value")));
+            }
+            b'E' => panic!("{}", String::from_utf8_lossy(&body)),
+            b'Z' => return reported,
+            _ => {}
+        }
+    }
+}
+
+fn send(socket: &mut TcpStream, kind: Option<u8>, body: &[u8]) {
+    let mut message: Vec<u8> = kind.into_iter().collect();
+    message.extend((body.len() as u32 + 4).to_be_bytes());
+    message.extend(body);
+    socket.write_all(&message).expect("sent");
+}
+
+#[test]
+fn sessions_go_on_when_their_standby_is_promoted() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let [shop, second] = ["shop", "second"].map(|name| directory.path().join(name));
+    let primary = Serving::start(&shop, &[]);
+    let mut writer = primary.connect();
+    writer
+        .batch_execute(
+            "CREATE TABLE ledger (id bigserial PRIMARY KEY, number bigint UNIQUE);
+             INSERT INTO ledger (number) VALUES (1), (2); CREATE TEMP TABLE own (id int)",
+        )
+        .expect("created");
+    let standby = Serving::standby(&second, &shop);
+    let mut session = standby.connect();
+    follow(&mut writer, &mut session);
+    let prepared = session.prepare("SELECT count(*) FROM ledger WHERE number < $1").expect("prepared");
+    session.batch_execute("SET application_name = 'kept'").expect("set");
+    let mut reader = standby.connect();
+    reader
+        .batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; DECLARE numbers CURSOR FOR SELECT number FROM ledger ORDER BY id")
+        .expect("begun");
+    assert_eq!(reader.query("FETCH 1 FROM numbers", &[]).expect("fetched").len(), 1);
+    let mut wire = TcpStream::connect(("127.0.0.1", standby.port)).expect("connected");
+    send(&mut wire, None, b"\0\x03\0\0user\0ada\0database\0heddle\0\0");
+    let shown = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    assert!(parameters(&mut wire).contains(&shown("in_hot_standby", "on")));
+    drop(primary);
+    succeed(&["promote", text(&second)]);
+    send(&mut wire, Some(b'Q'), b"INSERT INTO ledger (number) VALUES (3)\0");
+    let learned = parameters(&mut wire);
+    assert!(learned.contains(&shown("in_hot_standby", "off")), "{learned:?}");
+    let count: i64 = session.query_one(&prepared, &[&10_i64]).expect("it is prepared yet").get(0);
+    assert_eq!(count, 3);
+    session.execute("INSERT INTO ledger (number) VALUES (4)", &[]).expect("it writes");
+    session.batch_execute("CREATE TEMP TABLE own (id text); INSERT INTO own VALUES ('x')").expect("its own");
+    let row = session.query_one(
+        "SELECT current_setting('application_name'), current_setting('transaction_read_only'), pg_is_in_recovery()",
+        &[],
+    );
+    let row = row.expect("shown");
+    let now: (String, String, bool) = (row.get(0), row.get(1), row.get(2));
+    assert_eq!(now, ("kept".to_owned(), "off".to_owned(), false));
+    let rest = reader.query("FETCH ALL FROM numbers", &[]).expect("its snapshot is there yet");
+    assert_eq!(rest.iter().map(|row| row.get::<_, i64>(0)).collect::<Vec<_>>(), [2]);
+    let refused = reader.execute("INSERT INTO ledger (number) VALUES (5)", &[]).expect_err("it only reads");
+    assert_eq!(code(&refused), "25006");
+    reader.batch_execute("ROLLBACK; INSERT INTO ledger (number) VALUES (5)").expect("the next one writes");
+    drop(standby);
+    succeed(&["check", text(&shop)]);
+    let served = Serving::start(&shop, &[]);
+    let row = served.connect().query_one("SELECT count(*), count(DISTINCT id), max(number) FROM ledger", &[]);
+    let row = row.expect("counted");
+    assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1), row.get::<_, i64>(2)), (5, 5, 5));
+}
+
+#[test]
+fn a_standby_that_is_killed_while_it_is_promoted_loses_nothing() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let [shop, second] = ["shop", "second"].map(|name| directory.path().join(name));
+    let mut random = fastrand::Rng::with_seed(setting("HEDDLE_KILL_SEED", 7));
+    let mut primary = Serving::start(&shop, &[]);
+    primary
+        .connect()
+        .batch_execute("CREATE TABLE ledger (id bigserial PRIMARY KEY, number bigint UNIQUE)")
+        .expect("created");
+    let mut there = 0;
+    for round in 0..setting("HEDDLE_KILL_ROUNDS", 2) {
+        let mut standby = Serving::standby(&second, &shop);
+        let mut client = primary.connect();
+        for number in there + 1..there + 100 {
+            client.execute("INSERT INTO ledger (number) VALUES ($1)", &[&number]).expect("inserted");
+        }
+        there += 99;
+        drop(primary);
+        let mut promoting = command(&["promote", text(&second)])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the binary starts");
+        thread::sleep(Duration::from_millis(random.u64(0..200)));
+        standby.child.kill().expect("killed");
+        standby.child.wait().expect("gone");
+        promoting.wait().expect("it ends");
+        // Nothing was written since, and the next one, or the database itself, has everything.
+        primary = if round % 2 == 0 {
+            let standby = Serving::standby(&second, &shop);
+            succeed(&["promote", text(&second)]);
+            standby
+        } else {
+            Serving::start(&shop, &[])
+        };
+        let row = primary.connect().query_one("SELECT count(*), max(number) FROM ledger", &[]);
+        let row = row.expect("counted");
+        assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (there, there), "round {round}");
+    }
+    drop(primary);
+    succeed(&["check", text(&shop)]);
+}
+
+#[test]
+fn a_standby_whose_log_was_shortened_before_it_was_read_is_loaded_again() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let [shop, second] = ["shop", "second"].map(|name| directory.path().join(name));
+    let primary = Serving::start(&shop, &[]);
+    let mut writer = primary.connect();
+    writer
+        .batch_execute(
+            "CREATE TABLE ledger (id bigint PRIMARY KEY, filler text);
+             INSERT INTO ledger SELECT n, 'x' FROM generate_series(1, 10) AS n",
+        )
+        .expect("created");
+    let standby = Serving::standby(&second, &shop);
+    let mut reader = standby.connect();
+    follow(&mut writer, &mut reader);
+    let signal = |name: &str| {
+        let process = standby.child.id().to_string();
+        assert!(Command::new("kill").args(["-s", name, &process]).status().expect("kill is there").success());
+    };
+    signal("STOP");
+    let first = shop.join("log").join("00000002.log");
+    let begun = Instant::now();
+    // Until the checkpoint has removed the segment behind the one that the standby was reading.
+    while !shop.join("log").join("00000003.log").exists() || first.exists() {
+        assert!(begun.elapsed() < LONG, "the log grows, and is shortened");
+        writer.execute("UPDATE ledger SET filler = repeat('y', 2000000)", &[]).expect("updated");
+        if shop.join("log").join("00000004.log").exists() {
+            writer.batch_execute("CHECKPOINT").expect("made");
+        }
+    }
+    writer
+        .batch_execute("UPDATE ledger SET filler = 'z'; INSERT INTO ledger VALUES (11, 'new')")
+        .expect("written");
+    signal("CONT");
+    let closed = loop {
+        match reader.simple_query("SELECT 1") {
+            Ok(_) => assert!(begun.elapsed() < 2 * LONG, "its connections are closed"),
+            Err(error) => break error,
+        }
+        thread::sleep(Duration::from_millis(20));
+    };
+    assert!(closed.is_closed() || code(&closed) == "57P01", "{closed}");
+    let mut reader = standby.connect();
+    follow(&mut writer, &mut reader);
+    assert_eq!(count(&mut reader), (11, 11));
+    drop(primary);
+    succeed(&["promote", text(&second)]);
+    reader.execute("INSERT INTO ledger VALUES (12, 'newer')", &[]).expect("it is written to");
 }
 
 #[test]

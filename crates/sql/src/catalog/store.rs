@@ -308,6 +308,29 @@ impl Store {
         Ok(session.commit()?)
     }
 
+    /// The temporary objects that are stored, of whichever session.
+    ///
+    /// # Errors
+    /// The engine's; XX001 for a row that is no definition.
+    pub fn temporary(&self, database: &Database) -> Result<Vec<Object>> {
+        let is_temporary = |object: &Object| match object {
+            Object::Table(stored) => stored.persistence.is_temporary(),
+            object => object.is_temporary(),
+        };
+        Ok(self.read(database)?.into_iter().filter(is_temporary).collect())
+    }
+
+    /// Removes temporary objects of sessions that have ended with the process that had the database before.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn remove_left(&self, database: &Database, left: &[Object]) -> Result<()> {
+        left.iter().try_for_each(|object| match object {
+            Object::Table(stored) => self.drop_left(database, stored),
+            object => self.forget_left(database, object.oid() as u32),
+        })
+    }
+
     /// Drops a temporary table of a session that a crash has ended.
     fn drop_left(&self, database: &Database, stored: &StoredTable) -> Result<()> {
         let mut session = database.session()?;

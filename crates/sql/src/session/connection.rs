@@ -211,6 +211,7 @@ impl Connection {
 
     /// Prepares for a statement: the time, the timeout.
     pub(super) fn begin_statement(&mut self) {
+        self.note_promotion();
         let environment = &mut self.environment;
         environment.pending.begin_statement();
         environment.deferred.begin_statement();
@@ -288,6 +289,7 @@ impl Connection {
     /// Settings that have changed since the last call, of those that are reported to clients; the first call
     /// returns all of these.
     pub fn take_changed_parameters(&mut self) -> Vec<(String, String)> {
+        self.note_promotion();
         let changed = self.environment.settings.take_changed();
         if let Some((_, application)) = changed.iter().find(|(name, _)| name == "application_name") {
             self.activity.set_application(application);

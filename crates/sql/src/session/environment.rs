@@ -50,6 +50,8 @@ pub(crate) fn now() -> i64 {
 /// The parts of a session that functions reach.
 pub(crate) struct SessionEnvironment {
     pub settings: Settings,
+    /// True until the session has learned that the database is no standby, or no longer one.
+    pub is_on_standby: bool,
     pub catalog: Arc<Catalog>,
     pub shared: Arc<Shared>,
     pub routines: Routines,
@@ -165,7 +167,8 @@ impl SessionEnvironment {
         let catalog = shared.catalog();
         let role = catalog.role(&options.user).cloned();
         let mut settings = settings_of(&catalog.database, role.as_deref(), &options.user)?;
-        if shared.database.is_standby() {
+        let is_on_standby = shared.database.is_standby();
+        if is_on_standby {
             settings.set_fixed("in_hot_standby", "on")?;
         }
         let start = now();
@@ -173,6 +176,7 @@ impl SessionEnvironment {
         let activity = Arc::new(Activity::new(number, &options.user, &options.database, start, canceller));
         Ok(SessionEnvironment {
             settings,
+            is_on_standby,
             catalog,
             routines: Default::default(),
             sequences: shared.sequences.clone(),

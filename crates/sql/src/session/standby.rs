@@ -10,8 +10,8 @@ use heddledb::ReplayedDefinitions;
 
 use crate::catalog::Catalog;
 use crate::error::{Result, SqlError, SqlState};
-use crate::session::Shared;
 use crate::session::connection::Connection;
+use crate::session::{Shared, Sql};
 
 /// The shared state whose catalog follows.
 struct Following(Weak<Shared>);
@@ -52,7 +52,36 @@ impl Shared {
     }
 }
 
+impl Sql {
+    /// Makes a standby the database that it replays. Sessions go on: each learns of it between two transactions, by the parameters
+    /// that change.
+    ///
+    /// # Errors
+    /// Those of [`Database::fence`](heddledb::Database::fence), and then the standby goes on;
+    /// those of [`Database::promote`](heddledb::Database::promote), and then it has stopped.
+    pub fn promote(&self) -> Result<()> {
+        let (store, database) = (&self.shared.store, &self.shared.database);
+        let fenced = database.fence()?;
+        // Those of the other database's sessions: before sessions of this one make some.
+        let left = store.temporary(database)?;
+        database.promote(fenced)?;
+        // What cannot be removed now no session sees, and it is removed when the database is opened next.
+        let _ = store.remove_left(database, &left);
+        Ok(())
+    }
+}
+
 impl Connection {
+    /// Has the session learn that the standby was promoted: between two transactions, as one that has begun stays what it is.
+    pub(super) fn note_promotion(&mut self) {
+        let environment = &mut self.environment;
+        if environment.is_on_standby && self.transaction.is_idle() && !self.shared.database.is_standby() {
+            environment.is_on_standby = false;
+            // It is a setting, and this one of its values.
+            let _ = environment.settings.set_fixed("in_hot_standby", "off");
+        }
+    }
+
     /// Refuses a command that a standby cannot carry out, although it writes no rows.
     ///
     /// # Errors
