@@ -97,7 +97,7 @@ fn too_little_room_in_the_log_is_said_with_what_is_needed() {
 
 #[test]
 fn a_full_epoch_takes_no_commit_and_the_next_one_does() {
-    let mut rig = rig();
+    let rig = rig();
     rig.store.limit_epochs(2);
     for key in 1..3 {
         rig.commit(|writer| writer.insert(&row(key, 0))).expect("room for two");
