@@ -58,6 +58,7 @@ pub struct Options {
     pub(crate) threads: ThreadOptions,
     pub(crate) queues: QueueOptions,
     pub(crate) schedule: ScheduleOptions,
+    pub(crate) given: Given,
     pub(crate) retry: Retry,
     pub(crate) diagnostics: DiagnosticOptions,
     pub(crate) recovery_watch: Watch,
@@ -65,6 +66,13 @@ pub struct Options {
     /// The log in memory of a database without a directory.
     #[cfg(test)]
     pub(crate) memory_log: Option<crate::durability::memory_log::MemoryLog>,
+}
+
+/// The options that come before saved settings, because they were given.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Given {
+    pub(crate) protocol: bool,
+    pub(crate) schedule: bool,
 }
 
 impl Default for Options {
@@ -78,6 +86,7 @@ impl Default for Options {
             log: LogOptions::default(),
             checkpoints: CheckpointOptions::default(),
             schedule: ScheduleOptions::default(),
+            given: Given::default(),
             threads: ThreadOptions::default(),
             queues: QueueOptions::default(),
             retry: Retry::default(),
@@ -160,17 +169,34 @@ impl Options {
 /// Options for experiments: the defaults choose by themselves, or fit the machine.
 impl Options {
     /// Fixes the concurrency control, which `Auto` otherwise chooses for single columns and rows: a [`ProtocolKind`](crate::ProtocolKind), or a protocol's options
-    /// ([`SerialOptions`], [`LockingOptions`], [`PhasedOptions`], [`PartitionedOptions`]). Default: `Auto`.
+    /// ([`SerialOptions`], [`LockingOptions`], [`PhasedOptions`], [`PartitionedOptions`]). Default: `Auto`, or what SQL's ALTER SYSTEM
+    /// has saved.
     #[must_use]
     pub fn protocol(mut self, protocol: impl Into<ProtocolOptions>) -> Self {
+        self.protocol = protocol.into();
+        self.given.protocol = true;
+        self
+    }
+
+    /// Same as [`protocol`](Self::protocol), unless SQL's ALTER SYSTEM has saved another one.
+    #[must_use]
+    pub fn protocol_unless_saved(mut self, protocol: impl Into<ProtocolOptions>) -> Self {
         self.protocol = protocol.into();
         self
     }
 
     /// Chooses the schedule, which places calls in workers' queues: a [`ScheduleKind`](crate::ScheduleKind),
-    /// [`PredictOptions`], or [`ScheduleOptions::partition_by`] a column. Default: `Random`.
+    /// [`PredictOptions`], or [`ScheduleOptions::partition_by`] a column. Default: `Random`, or what SQL's ALTER SYSTEM has saved.
     #[must_use]
     pub fn schedule(mut self, schedule: impl Into<ScheduleOptions>) -> Self {
+        self.schedule = schedule.into();
+        self.given.schedule = true;
+        self
+    }
+
+    /// Same as [`schedule`](Self::schedule), unless SQL's ALTER SYSTEM has saved another one.
+    #[must_use]
+    pub fn schedule_unless_saved(mut self, schedule: impl Into<ScheduleOptions>) -> Self {
         self.schedule = schedule.into();
         self
     }

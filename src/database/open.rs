@@ -23,7 +23,7 @@ use crate::durability::recovery::recover_from;
 use crate::durability::recovery::{Recovered, Recovery, recover};
 use crate::durability::space::LogSpace;
 use crate::error::{Error, Result, StandbyError};
-use crate::options::{Durability, Options, Stages};
+use crate::options::{Durability, Given, Options, Stages};
 use crate::pipeline::call::{Answer, Call, InFlight, Submitted};
 use crate::pipeline::checkpoint::Checkpointer;
 use crate::pipeline::choice_log::ChoiceLog;
@@ -56,6 +56,7 @@ pub(crate) struct Shared {
     protocol_change: ProtocolChange,
     schedule_change: ScheduleChange,
     choices: Arc<ChoiceLog>,
+    given: Given,
     /// Empty if nothing is logged, so that there is nothing to shorten.
     checkpointer: OnceLock<Arc<Checkpointer>>,
     recovery: Recovery,
@@ -314,6 +315,7 @@ impl Shared {
             protocol_change,
             schedule_change,
             choices,
+            given: options.given,
             sessions: Arc::new(Sessions::new(engine.hot_rows().rows())),
             engine,
             input,
@@ -394,6 +396,11 @@ impl Shared {
 
     pub(crate) fn schedule_change(&self) -> &ScheduleChange {
         &self.schedule_change
+    }
+
+    /// The options that were given, and not left to saved settings.
+    pub(crate) fn given(&self) -> Given {
+        self.given
     }
 
     /// The choices of the protocol and the schedule.

@@ -16,6 +16,11 @@ impl Database {
         self.shared.protocol_change().opened_with()
     }
 
+    /// Returns true if that protocol was given ([`Options::protocol`](crate::Options::protocol)), so that no saved setting takes its place.
+    pub fn was_given_protocol(&self) -> bool {
+        self.shared.given().protocol
+    }
+
     /// Has another protocol isolate transactions from now on, with the options that it was given when the database was opened.
     ///
     /// Transactions that are running are retried under the new protocol, and no result is lost or repeated. Sessions, snapshots

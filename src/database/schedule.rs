@@ -21,6 +21,12 @@ impl Database {
         self.shared.schedule_change().opened_with()
     }
 
+    /// Returns true if that schedule was given ([`Options::schedule`](crate::Options::schedule)), so that no saved setting takes its
+    /// place.
+    pub fn was_given_schedule(&self) -> bool {
+        self.shared.given().schedule
+    }
+
     /// Has another schedule place calls in workers' queues from now on, with the options that it was given when the database was opened
     /// ([`Options::schedule`](crate::Options::schedule)).
     ///

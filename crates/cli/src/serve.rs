@@ -15,7 +15,7 @@ use clap::{Args, Subcommand};
 use heddle_server::server::{Server, ServerError};
 use heddle_server::settings::Settings;
 use heddle_server::users::{UserError, Users};
-use heddledb::{Database, Durability, Options, ProtocolKind};
+use heddledb::{Database, Durability, Options, ProtocolKind, ScheduleKind, ScheduleOptions};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -63,6 +63,13 @@ pub struct Arguments {
     /// Isolation of transactions [default: auto]
     #[arg(long)]
     protocol: Option<ProtocolKind>,
+    /// Choice of the worker queue for a call of a function: random, partition (by --partition-key), predict (to probable
+    /// rivals) [default: random]
+    #[arg(long, value_name = "NAME")]
+    schedule: Option<ScheduleKind>,
+    /// The column by whose value partition places calls: its name, or TABLE.COLUMN [default: none]
+    #[arg(long, value_name = "COLUMN")]
+    partition_key: Option<String>,
     /// Moment at which a commit is answered: group (once it is on disk), async, none [default: group]
     #[arg(long)]
     durability: Option<Durability>,
@@ -71,7 +78,7 @@ pub struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   heddle serve shop.heddle                                  then: psql -h 127.0.0.1 -d heddle
-  heddle serve shop.heddle --port 0 --protocol phased
+  heddle serve shop.heddle --port 0 --protocol phased --schedule predict
   heddle serve shop.heddle --settings heddle.toml --set max_connections=200
   heddle serve shop.heddle --settings heddle.toml --print-settings
   heddle serve second --standby --log file:shop.heddle/log  then: heddle promote second, once the first has ended
@@ -204,9 +211,21 @@ fn options(settings: &Settings) -> Result<Options> {
         0 => options,
         bytes => options.memory(|memory| memory.limit(bytes)),
     };
-    Ok(match protocol {
-        Some(protocol) => options.protocol(protocol),
+    // What ALTER SYSTEM has saved comes before the settings file, and behind the command line and the environment.
+    let options = match protocol {
+        Some(protocol) if settings.is_given("protocol") => options.protocol(protocol),
+        Some(protocol) => options.protocol_unless_saved(protocol),
         None => options,
+    };
+    let kind = settings.schedule().map_err(|error| Failure::Usage(error.to_string()))?;
+    let schedule = ScheduleOptions::from(kind.unwrap_or_default());
+    let schedule = match &settings.partition_key {
+        Some(column) => schedule.partition_key(column.clone()),
+        None => schedule,
+    };
+    Ok(match settings.is_given("schedule") {
+        true => options.schedule(schedule),
+        false => options.schedule_unless_saved(schedule),
     })
 }
 
@@ -224,9 +243,12 @@ fn settings(arguments: &Arguments) -> Result<Settings> {
     let listen = listen.map(|address| ("listen", address.to_string()));
     let http = arguments.http.map(|address| ("http", address.to_string()));
     let protocol = arguments.protocol.map(|protocol| ("protocol", protocol.to_string()));
+    let schedule = arguments.schedule.map(|schedule| ("schedule", schedule.to_string()));
+    let partition_key = arguments.partition_key.clone().map(|column| ("partition_key", column));
     let durability = arguments.durability.map(|durability| ("durability", durability.to_string()));
     let archive = arguments.archive.clone().map(|url| ("archive", url));
-    for (key, value) in [listen, http, protocol, durability, archive].into_iter().flatten() {
+    let all = [listen, http, protocol, schedule, partition_key, durability, archive];
+    for (key, value) in all.into_iter().flatten() {
         flags.push_str(&format!("\n{key} = {}", toml::Value::String(value)));
     }
     let flags = flags.parse().map_err(|error| usage(format!("--set: {error}")))?;

@@ -194,6 +194,9 @@ impl Server {
         apply(&settings, &served.sql);
         served.sql.set_database_names(&[&settings.database, "postgres"]);
         served.sql.on_slow_statement(log_slow_statement);
+        for setting in served.sql.ignored_settings() {
+            tracing::warn!("a setting that ALTER SYSTEM has saved is not in force: {setting}");
+        }
         // Accesses are noted only while a page is open that shows them.
         database.trace_accesses(false);
         let _ = self.shared.served.set(served);

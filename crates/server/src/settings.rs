@@ -12,11 +12,12 @@ mod host_rules;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use heddledb::{Durability, ProtocolKind};
+use heddledb::{Durability, ProtocolKind, ScheduleKind};
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
@@ -46,6 +47,10 @@ pub struct Settings {
     pub database: String,
     /// The protocol that isolates transactions; the engine's default if not set.
     pub protocol: Option<String>,
+    /// The schedule that places calls in workers' queues: `random`, `partition`, `predict`; the engine's default if not set.
+    pub schedule: Option<String>,
+    /// The column by whose value the schedule `partition` places calls: its name, or `table.column`.
+    pub partition_key: Option<String>,
     /// The moment at which a commit is acknowledged: `group` (once it is on disk), `async`, `none`.
     pub durability: String,
     /// The most memory that rows may take, in bytes; 0: no limit.
@@ -110,6 +115,9 @@ pub struct Settings {
     /// Rules for logins: user, address and authentication method; the first rule that fits decides.
     #[serde(rename = "host")]
     pub hosts: Vec<HostRule>,
+    /// The keys that the environment or the command line gave.
+    #[serde(skip)]
+    pub given: BTreeSet<String>,
 }
 
 /// The format of log messages.
@@ -144,6 +152,8 @@ impl Default for Settings {
             listen: SocketAddr::from(([127, 0, 0, 1], 5432)),
             database: "heddle".to_owned(),
             protocol: None,
+            schedule: None,
+            partition_key: None,
             durability: Durability::Group.to_string(),
             max_row_bytes: 0,
             work_mem_bytes: 256 << 20,
@@ -175,6 +185,7 @@ impl Default for Settings {
             archive_keep_checkpoints: 0,
             archive_keep_days: 0,
             hosts: Vec::new(),
+            given: BTreeSet::new(),
         }
     }
 }
@@ -205,10 +216,13 @@ impl Settings {
             .map(|(name, value)| (name, typed(&value)))
             .collect::<Table>();
         check("the environment", &variables)?;
+        let mut given: BTreeSet<String> = variables.keys().cloned().collect();
         all.extend(variables);
         check("the command line", &flags)?;
+        given.extend(flags.keys().cloned());
         all.extend(flags);
         let settings = Settings::deserialize(all).map_err(|error| from("the settings", &error))?;
+        let settings = Settings { given, ..settings };
         settings.validate()?;
         Ok(settings)
     }
@@ -220,7 +234,8 @@ impl Settings {
     pub fn to_toml(&self) -> Result<String, SettingsError> {
         // What is left out is the engine's default, which is in force all the same.
         let protocol = self.protocol.clone().or_else(|| Some(ProtocolKind::default().to_string()));
-        let value = Table::try_from(Settings { protocol, ..self.clone() })
+        let schedule = self.schedule.clone().or_else(|| Some(ScheduleKind::default().to_string()));
+        let value = Table::try_from(Settings { protocol, schedule, ..self.clone() })
             .map_err(|error| from("the settings", &error))?;
         Ok(value.to_string())
     }
@@ -232,6 +247,8 @@ impl Settings {
             ("listen", self.listen != newer.listen),
             ("database", self.database != newer.database),
             ("protocol", self.protocol != newer.protocol),
+            ("schedule", self.schedule != newer.schedule),
+            ("partition_key", self.partition_key != newer.partition_key),
             ("durability", self.durability != newer.durability),
             ("max_row_bytes", self.max_row_bytes != newer.max_row_bytes),
             ("http", self.http != newer.http),
@@ -247,6 +264,8 @@ impl Settings {
         self.listen = running.listen;
         self.database.clone_from(&running.database);
         self.protocol.clone_from(&running.protocol);
+        self.schedule.clone_from(&running.schedule);
+        self.partition_key.clone_from(&running.partition_key);
         self.durability.clone_from(&running.durability);
         self.max_row_bytes = running.max_row_bytes;
         self.http = running.http;
@@ -284,9 +303,28 @@ impl Settings {
         Ok((protocol, durability?))
     }
 
+    /// The schedule as the engine's value.
+    ///
+    /// # Errors
+    /// A value that is none of the engine's.
+    pub fn schedule(&self) -> Result<Option<ScheduleKind>, SettingsError> {
+        let schedule = self.schedule.as_deref().map(str::parse).transpose();
+        schedule.map_err(|error: heddledb::Error| from("schedule", &error))
+    }
+
+    /// Returns true if the environment or the command line gave this key.
+    pub fn is_given(&self, key: &str) -> bool {
+        self.given.contains(key)
+    }
+
     fn validate(&self) -> Result<(), SettingsError> {
         let refuse = |message: &str| Err(SettingsError::new(message));
         self.engine()?;
+        if self.schedule()? == Some(ScheduleKind::Partition) && self.partition_key.is_none() {
+            return refuse(
+                "schedule = \"partition\" needs partition_key, the column by whose value calls are placed",
+            );
+        }
         if self.work_mem_bytes < 64 << 10 || self.total_work_mem_bytes < self.work_mem_bytes {
             return refuse(
                 "work_mem_bytes must be at least 65536, and total_work_mem_bytes at least work_mem_bytes",

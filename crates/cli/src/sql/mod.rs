@@ -83,6 +83,11 @@ pub fn run(arguments: &Arguments) -> Result {
         output::report(format_args!("a new database: {}", arguments.directory.display()));
     }
     let sql = Sql::new(&db).map_err(reported)?;
+    for setting in sql.ignored_settings() {
+        output::report(format_args!(
+            "warning: a setting that ALTER SYSTEM has saved is not in force: {setting}"
+        ));
+    }
     let connection = sql.connect(Default::default()).map_err(reported)?;
     let mut shell = Shell::new(sql.clone(), connection, arguments.format, arguments.keep_going);
     shell.directory.clone_from(&arguments.directory);

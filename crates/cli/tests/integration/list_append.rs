@@ -1,6 +1,6 @@
-//! List-append histories over the wire, under every protocol: clients that vanish inside transactions, and a server that
-//! is killed with -9 and started again. What clients have seen must be strictly serializable, and everything that was
-//! acknowledged must be there.
+//! List-append histories over the wire, under every protocol, and while protocols and schedules change: clients that vanish
+//! inside transactions, and a server that is killed with -9 and started again. What clients have seen must be strictly
+//! serializable, and everything that was acknowledged must be there.
 //!
 //! `HEDDLE_HISTORY_ROUNDS` sets how often the server is killed under each protocol, `HEDDLE_SEED` repeats what clients
 //! do, but not when.
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use crate::common::{command, setting, text};
 use checker::{Fate, Step, Transaction, check};
-use heddledb::ProtocolKind;
+use heddledb::{ProtocolKind, ScheduleKind};
 use postgres::{Client, Config, NoTls};
 
 const CLIENTS: u64 = 6;
@@ -35,6 +35,8 @@ struct World {
     clock: AtomicU64,
     acknowledged: AtomicUsize,
     is_over: AtomicBool,
+    /// Changes of the protocol or the schedule that the server has acknowledged.
+    changes: AtomicUsize,
     history: Mutex<Vec<Transaction>>,
 }
 
@@ -51,9 +53,10 @@ impl World {
     }
 }
 
-/// Starts a server on a directory; returns once it accepts clients.
-fn serve(directory: &Path, protocol: ProtocolKind, world: &World) -> Child {
-    let arguments = ["serve", text(directory), "--port", "0", "--protocol", protocol.name()];
+/// Starts a server on a directory, under this protocol or what was saved last; returns once it accepts clients.
+fn serve(directory: &Path, protocol: Option<ProtocolKind>, world: &World) -> Child {
+    let mut arguments = vec!["serve", text(directory), "--port", "0", "--partition-key", "k"];
+    arguments.extend(protocol.into_iter().flat_map(|protocol| ["--protocol", protocol.name()]));
     let mut child =
         command(&arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
     let mut lines = BufReader::new(child.stderr.take().expect("it is piped")).lines();
@@ -92,6 +95,36 @@ fn client(world: &World, mut random: fastrand::Rng) {
         if vanishes || open.is_closed() || ended.is_err() {
             connection = None;
         }
+    }
+}
+
+/// Puts one protocol and one schedule after the other in force, on one connection after the other.
+fn change_over_and_over(world: &World, mut random: fastrand::Rng) {
+    let protocols: Vec<&str> = ProtocolKind::ALL
+        .iter()
+        .filter(|kind| **kind != ProtocolKind::Partitioned)
+        .map(|kind| kind.name())
+        .collect();
+    let mut connection = None;
+    while !world.is_over.load(Ordering::Relaxed) {
+        let Some(open) = connection.as_mut() else {
+            connection = world.connect();
+            thread::sleep(Duration::from_millis(5));
+            continue;
+        };
+        let (setting, value) = match random.bool() {
+            true => ("protocol", protocols[random.usize(0..protocols.len())]),
+            false => ("schedule", ScheduleKind::ALL[random.usize(0..ScheduleKind::ALL.len())].name()),
+        };
+        let text = format!("ALTER SYSTEM SET heddle.{setting} = '{value}'");
+        let client: &mut Client = open;
+        match client.batch_execute(&text) {
+            Ok(()) => _ = world.changes.fetch_add(1, Ordering::Relaxed),
+            // Only a server that is killed refuses it.
+            Err(error) if error.code().is_some() && !client.is_closed() => panic!("{text}: {error:?}"),
+            Err(_) => connection = None,
+        }
+        thread::sleep(Duration::from_micros(random.u64(0..4_000)));
     }
 }
 
@@ -148,10 +181,9 @@ fn step(
         let value = world.now();
         // Noted first: it may take effect although no answer comes.
         transaction.steps.push(Step::Append(key, value));
-        client.execute(
-            "UPDATE la SET val = val || ',' || $1 WHERE k = $2",
-            &[&value.to_string(), &(key as i32)],
-        )?;
+        // A call of a function is placed by the schedule, if it is a transaction of its own.
+        let append = ["UPDATE la SET val = val || ',' || $1 WHERE k = $2", "SELECT append_to($1, $2)"];
+        client.execute(append[random.usize(0..2)], &[&value.to_string(), &(key as i32)])?;
     }
     Ok(())
 }
@@ -160,14 +192,20 @@ fn values(list: &str) -> Vec<u64> {
     list.split(',').filter(|value| !value.is_empty()).map(|value| value.parse().expect("a value")).collect()
 }
 
-/// One history under one protocol.
-fn history(protocol: ProtocolKind, kills: u64, seed: u64) {
+/// A function that appends to a list.
+const APPEND: &str = "CREATE FUNCTION append_to(value text, key int) RETURNS void LANGUAGE plpgsql AS \
+                      $$BEGIN UPDATE la SET val = val || ',' || value WHERE k = key; END$$";
+
+/// One history under one protocol, or, without one, while protocols and schedules change.
+fn history(protocol: Option<ProtocolKind>, kills: u64, seed: u64) {
+    let name = protocol.map_or("changing", ProtocolKind::name);
     let directory = tempfile::tempdir().expect("a directory");
     let database = directory.path().join("d");
     let world = World::default();
     let mut server = serve(&database, protocol, &world);
     let mut first = world.connect().expect("it is ready");
     first.batch_execute("CREATE TABLE la (k int PRIMARY KEY, val text NOT NULL)").expect("created");
+    first.batch_execute(APPEND).expect("created");
     for key in 0..KEYS {
         first.batch_execute(&format!("INSERT INTO la VALUES ({key}, '')")).expect("inserted");
     }
@@ -177,9 +215,15 @@ fn history(protocol: ProtocolKind, kills: u64, seed: u64) {
             let (world, random) = (&world, fastrand::Rng::with_seed(seed ^ (number << 32)));
             scope.spawn(move || client(world, random));
         }
+        if protocol.is_none() {
+            scope.spawn(|| change_over_and_over(&world, fastrand::Rng::with_seed(!seed)));
+        }
         for round in 1..=kills + 1 {
             let wanted = EACH * round as usize;
-            while world.acknowledged.load(Ordering::Relaxed) < wanted {
+            let least = if protocol.is_none() { 10 * round as usize } else { 0 };
+            while world.acknowledged.load(Ordering::Relaxed) < wanted
+                || world.changes.load(Ordering::Relaxed) < least
+            {
                 thread::sleep(Duration::from_millis(2));
             }
             if round <= kills {
@@ -199,9 +243,9 @@ fn history(protocol: ProtocolKind, kills: u64, seed: u64) {
     let history = world.history.into_inner().expect("no panic");
     let aborted = history.iter().filter(|transaction| transaction.fate == Fate::Aborted).count();
     let unknown = history.iter().filter(|transaction| transaction.fate == Fate::Unknown).count();
-    println!("{}: {} transactions, {aborted} aborted, {unknown} unknown", protocol.name(), history.len());
+    println!("{name}: {} transactions, {aborted} aborted, {unknown} unknown", history.len());
     if let Err(what) = check(&history, &lists) {
-        panic!("HEDDLE_SEED={seed} {}: {what}", protocol.name());
+        panic!("HEDDLE_SEED={seed} {name}: {what}");
     }
 }
 
@@ -210,6 +254,11 @@ fn what_clients_saw_is_strictly_serializable_and_survives_kills() {
     let kills = setting("HEDDLE_HISTORY_ROUNDS", 2);
     let seed = setting("HEDDLE_SEED", fastrand::u64(..));
     for protocol in ProtocolKind::ALL {
-        history(*protocol, kills, seed);
+        history(Some(*protocol), kills, seed);
     }
+}
+
+#[test]
+fn so_it_is_while_protocols_and_schedules_change() {
+    history(None, setting("HEDDLE_HISTORY_ROUNDS", 2), setting("HEDDLE_SEED", fastrand::u64(..)));
 }

@@ -83,7 +83,7 @@ fn a_flag_stands_over_the_environment_over_the_file_and_all_are_printed() {
     std::fs::write(&file, "max_connections = 1\ndrain_s = 2\nprotocol = 'locking'\ndatabase = 'file'\n")
         .expect("written");
     let output = command(&["serve", "--print-settings", "--settings", text(&file), "--set", "drain_s=7"])
-        .args(["--protocol", "serial"])
+        .args(["--protocol", "serial", "--schedule", "partition", "--partition-key", "branch.id"])
         .env("HEDDLE_DATABASE", "environment")
         .env("HEDDLE_DRAIN_S", "5")
         .output()
@@ -94,6 +94,8 @@ fn a_flag_stands_over_the_environment_over_the_file_and_all_are_printed() {
         "max_connections = 1",
         "drain_s = 7",
         "protocol = \"serial\"",
+        "schedule = \"partition\"",
+        "partition_key = \"branch.id\"",
         "database = \"environment\"",
         "durability = \"group\"",
     ] {
@@ -101,7 +103,9 @@ fn a_flag_stands_over_the_environment_over_the_file_and_all_are_printed() {
     }
     let usual = heddle(&["serve", "--print-settings"]);
     let usual = String::from_utf8_lossy(&usual.stdout).into_owned();
-    assert!(usual.lines().any(|line| line == "protocol = \"auto\""), "the default, too: {usual}");
+    for line in ["protocol = \"auto\"", "schedule = \"random\""] {
+        assert!(usual.lines().any(|usual| usual == line), "the default, too: {usual}");
+    }
     std::fs::write(&file, &printed).expect("written");
     let again = heddle(&["serve", "--print-settings", "--settings", text(&file)]);
     assert_eq!(String::from_utf8_lossy(&again.stdout), printed);

@@ -37,6 +37,8 @@ fn what_a_running_server_cannot_change_is_named() {
     let changed =
         settings("listen = '127.0.0.1:1'\nprotocol = 'serial'\nmax_row_bytes = 1\nlog_format = 'json'");
     assert_eq!(old.that_need_a_restart(&changed), ["listen", "protocol", "max_row_bytes", "log_format"]);
+    let changed = settings("schedule = 'predict'\npartition_key = 'branch'");
+    assert_eq!(old.that_need_a_restart(&changed), ["schedule", "partition_key"]);
 }
 
 #[test]
@@ -44,6 +46,8 @@ fn values_that_the_engine_or_the_limits_do_not_have_are_refused() {
     for (text, word) in [
         ("protocol = 'magic'", "protocol"),
         ("durability = 'sometimes'", "durability"),
+        ("schedule = 'magic'", "schedule"),
+        ("schedule = 'partition'", "partition_key"),
         ("work_mem_bytes = 1", "work_mem_bytes"),
         ("total_work_mem_bytes = 65536", "total_work_mem_bytes"),
         ("log_level = 'loud'", "log_level"),
@@ -63,6 +67,19 @@ fn values_that_the_engine_or_the_limits_do_not_have_are_refused() {
     }
     let settings = load("protocol = 'phased'\ndurability = 'async'", &[], "").expect("they are right");
     assert_eq!(settings.engine(), Ok((Some(ProtocolKind::Phased), Durability::Async)));
+    let settings = load("schedule = 'partition'\npartition_key = 'branch'", &[], "").expect("they are right");
+    assert_eq!(settings.schedule(), Ok(Some(ScheduleKind::Partition)));
+}
+
+#[test]
+fn keys_of_the_command_line_and_the_environment_are_distinguished_from_those_of_the_file() {
+    let load = |file: &str, variables: &[(&str, &str)], flags: &str| {
+        load(file, variables, flags).expect("they are right")
+    };
+    let file = "protocol = 'phased'\nschedule = 'predict'";
+    let settings = load(file, &[("HEDDLE_SCHEDULE", "random")], "max_connections = 7");
+    let given = ["protocol", "schedule", "max_connections"].map(|key| settings.is_given(key));
+    assert_eq!(given, [false, true, true]);
 }
 
 #[test]
@@ -71,7 +88,8 @@ fn printed_settings_parse_back_to_the_same_settings() {
                 [[host]]\naddress = '10.0.0.0/8'\nusers = ['ada']\nmethod = 'certificate'";
     let settings = load(text, &[], "").expect("they are right");
     let printed = settings.to_toml().expect("paths are UTF-8");
-    let in_force = Settings { protocol: Some("auto".to_string()), ..settings };
+    let in_force =
+        Settings { protocol: Some("auto".to_string()), schedule: Some("random".to_string()), ..settings };
     assert_eq!(load(&printed, &[], ""), Ok(in_force), "the protocol that nothing sets is printed, too");
 }
 

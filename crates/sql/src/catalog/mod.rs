@@ -104,6 +104,9 @@ pub(crate) struct DatabaseEntry {
     /// ALTER ROLE ALL SET: those with which sessions begin that have no others.
     #[serde(default)]
     pub settings_of_all: Vec<(String, String)>,
+    /// ALTER SYSTEM SET: those of the whole database, which are put in force when it is opened.
+    #[serde(default)]
+    pub settings_of_system: Vec<(String, String)>,
 }
 
 /// The oid of the database.

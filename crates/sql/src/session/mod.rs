@@ -141,6 +141,8 @@ pub(crate) struct Shared {
     connections: AtomicI32,
     /// The names under which clients find the database.
     names: OnceLock<Vec<String>>,
+    /// The saved settings that could not be put in force when the database was opened.
+    ignored_settings: Vec<String>,
 }
 
 impl Shared {
@@ -271,6 +273,7 @@ impl Sql {
     /// The engine's; XX001 for damaged definitions.
     pub fn new(database: &Database) -> Result<Sql> {
         let (store, catalog) = Store::open(database)?;
+        let ignored_settings = system_settings::restore(database, &catalog);
         let split_policies = SplitPolicies::default();
         split_policies.publish(database, &catalog);
         let shared = Shared {
@@ -292,10 +295,16 @@ impl Sql {
             slow_statements: Default::default(),
             connections: AtomicI32::new(1),
             names: OnceLock::new(),
+            ignored_settings,
         };
         let shared = Arc::new(shared);
         standby::follow(&shared)?;
         Ok(Sql { rules: RowRules::register(&shared)?, shared })
+    }
+
+    /// The settings that ALTER SYSTEM has saved and that could not be put in force, each with the reason: for a warning.
+    pub fn ignored_settings(&self) -> &[String] {
+        &self.shared.ignored_settings
     }
 
     /// A new connection.

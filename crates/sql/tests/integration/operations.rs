@@ -5,6 +5,7 @@ mod form_table;
 mod forms;
 mod hot_rounds;
 mod split_settings;
+mod system_settings;
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;

@@ -57,6 +57,7 @@ pub(super) const SETTINGS: &[(&str, &str, Kind, bool)] = &[
     ("extra_float_digits", "1", Kind::Integer(-15, 3), false),
     ("heddle.derive_footprints", "on", Kind::Bool, false),
     ("heddle.protocol", "auto", Kind::Fixed, false),
+    ("heddle.schedule", "random", Kind::Fixed, false),
     ("idle_in_transaction_session_timeout", "0", Kind::Duration, false),
     ("idle_session_timeout", "0", Kind::Duration, false),
     ("integer_datetimes", "on", Kind::Fixed, true),
