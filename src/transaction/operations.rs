@@ -171,4 +171,19 @@ impl<'t, 'a> Tx<'t, 'a> {
             put_tuple(self.attempt, target, column, Operation::TopKInsert, order, payload)
         })
     }
+
+    /// Inserts all entries of a [`TopK`](crate::TopK) into a top-K column, as [`top_k_insert`](Self::top_k_insert) does
+    /// one by one. The set has at most as many entries as the column keeps.
+    ///
+    /// # Errors
+    /// Same errors as [`add`](Self::add).
+    pub fn top_k_merge<'k, 'v>(
+        &self,
+        table: &Table,
+        key: impl IntoKey<'k>,
+        column: impl ColumnName,
+        set: impl Into<ValueRef<'v>>,
+    ) -> Result<()> {
+        self.operate(table, key, column, Operation::TopKInsert, &set.into())
+    }
 }

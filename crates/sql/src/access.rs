@@ -35,6 +35,7 @@ pub(crate) enum Commute {
     Multiply,
     Max,
     Min,
+    TopK,
 }
 
 impl Commute {
@@ -45,6 +46,7 @@ impl Commute {
             Commute::Multiply => "multiply",
             Commute::Max => "max",
             Commute::Min => "min",
+            Commute::TopK => "top-k-insert",
         }
     }
 }
@@ -427,6 +429,7 @@ impl Writes for Tx<'_, '_> {
             Commute::Multiply => self.multiply(table, key, column, operand)?,
             Commute::Max => self.max(table, key, column, operand)?,
             Commute::Min => self.min(table, key, column, operand)?,
+            Commute::TopK => self.top_k_merge(table, key, column, operand)?,
         }
         Ok(())
     }

@@ -419,7 +419,7 @@ impl Binder<'_> {
 
     /// Checks that values of the type can be sorted and grouped.
     pub fn check_ordering(&self, ty: Type, at: At) -> Result<()> {
-        if matches!(ty, Type::Json | Type::Jsonpath) {
+        if matches!(ty, Type::Json | Type::Jsonpath | Type::TopK) {
             let message = format!("could not identify an ordering operator for type {}", self.type_text(ty));
             let hint = "Use an explicit ordering operator or modify the query.";
             return Err(self.error(at, SqlState::UNDEFINED_FUNCTION, message).with_hint(hint));
@@ -429,7 +429,7 @@ impl Binder<'_> {
 
     /// Like [`check_ordering`](Self::check_ordering), for equality: DISTINCT, GROUP BY, UNION.
     pub fn check_equality(&self, ty: Type, at: At) -> Result<()> {
-        if matches!(ty, Type::Json | Type::Jsonpath) {
+        if matches!(ty, Type::Json | Type::Jsonpath | Type::TopK) {
             let message = format!("could not identify an equality operator for type {}", self.type_text(ty));
             return Err(self.error(at, SqlState::UNDEFINED_FUNCTION, message));
         }

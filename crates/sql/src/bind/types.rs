@@ -4,6 +4,7 @@ use crate::bind::binder::Binder;
 use crate::catalog::{Domain, UserType};
 use crate::error::{Result, SqlState};
 use crate::parse::syntax::TypeName;
+use crate::types::top_k::ENTRIES_MAX;
 use crate::types::{Modifier, Type};
 use std::sync::Arc;
 
@@ -125,6 +126,12 @@ impl Binder<'_> {
                 ..=0 => Err(wrong(format!("length for type {} must be at least 1", bit_name(element)))),
                 _ => Err(wrong(format!("length for type {} cannot exceed {MAX_BITS}", bit_name(element)))),
             },
+            (Type::TopK, &[limit]) => match u32::try_from(limit) {
+                Ok(limit @ 1..=ENTRIES_MAX) => Ok(Modifier(limit as i32)),
+                _ => {
+                    Err(wrong(format!("the number of entries of a topk must be between 1 and {ENTRIES_MAX}")))
+                }
+            },
             (Type::Numeric, &[precision] | &[precision, _]) => {
                 let scale = name.modifiers.get(1).copied().unwrap_or(0);
                 if !(1..=1000).contains(&precision) {
@@ -136,7 +143,7 @@ impl Binder<'_> {
                 Ok(Modifier::numeric(precision as i32, scale as i32))
             }
             (Type::Time | Type::Timetz | Type::Timestamp | Type::Timestamptz, _) => digits(6),
-            (Type::Varchar | Type::Bpchar | Type::Numeric | Type::Bit | Type::Varbit, _) => {
+            (Type::Varchar | Type::Bpchar | Type::Numeric | Type::Bit | Type::Varbit | Type::TopK, _) => {
                 Err(wrong("invalid type modifier".to_string()))
             }
             _ => {

@@ -21,7 +21,7 @@ use crate::catalog::{
 };
 use crate::error::{Result, SqlError, SqlState};
 use crate::storage::engine_type;
-use crate::types::{Modifier, Type};
+use crate::types::{Modifier, Type, top_k};
 
 /// The engine's table of definitions.
 const OBJECTS: &str = "sql.object";
@@ -554,6 +554,7 @@ fn sql_type(data_type: &DataType) -> Option<(Type, Modifier)> {
         DataType::Uuid => plain(Type::Uuid),
         DataType::Date => Some((Type::Date, Modifier::ENGINE_TIME)),
         DataType::Timestamp => Some((Type::Timestamptz, Modifier::ENGINE_TIME)),
-        _ => None,
+        DataType::TopK { .. } => top_k::modifier_of(data_type).map(|modifier| (Type::TopK, modifier)),
+        DataType::OrderedTuple(_) => None,
     }
 }

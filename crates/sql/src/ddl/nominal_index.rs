@@ -120,7 +120,8 @@ impl Connection {
 fn check_class(catalog: &Catalog, method: Method, class: Option<&str>, ty: Type) -> Result<()> {
     let has = |extension: &str| catalog.extension(extension).is_some();
     let is_text = matches!(ty, Type::Text | Type::Varchar | Type::Bpchar);
-    let is_plain = !ty.is_array() && ty.row_relation().is_none() && !matches!(ty, Type::Json | Type::Jsonb);
+    let is_plain =
+        !ty.is_array() && ty.row_relation().is_none() && !matches!(ty, Type::Json | Type::Jsonb | Type::TopK);
     let known: &[(&str, bool)] = match method {
         Method::Gin => &[
             ("array_ops", ty.is_array()),

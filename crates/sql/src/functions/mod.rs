@@ -34,6 +34,7 @@ mod sets;
 mod spreading;
 mod strings;
 mod sundry;
+mod top_k;
 mod windows;
 
 pub use definition::{
@@ -43,3 +44,4 @@ pub use definition::{
 pub(crate) use json::with_path;
 pub use registry::{all_functions, all_operators, functions_named, operators_named};
 pub use spreading::spreading;
+pub(crate) use top_k::{INSERT as TOP_K_INSERT, MERGE as TOP_K_MERGE};

@@ -36,6 +36,7 @@ const FUNCTIONS: &[&[&[Definition]]] = &[
         super::sets::SETS,
         super::sundry::CURRENT,
         super::sundry::FUNCTIONS,
+        super::top_k::FUNCTIONS,
         super::windows::WINDOWS,
     ],
 ];

@@ -122,6 +122,12 @@ pub(crate) fn names_row(text: &str, row: &str) -> bool {
     Parser::new(text).is_ok_and(|parser| parser.names_row(row))
 }
 
+/// The fields of OLD (`true`) and NEW that a trigger's function or condition names; `None` if it uses one of them in another way than by
+/// its fields, or cannot be read.
+pub(crate) fn fields_of_trigger_rows(text: &str) -> Option<Vec<(bool, String)>> {
+    Parser::new(text).ok()?.fields_of_trigger_rows()
+}
+
 /// Returns true if a text in the catalog names a column.
 pub(crate) fn names_column(text: &str, name: &str) -> bool {
     with_renamed(text, name, "#") != text

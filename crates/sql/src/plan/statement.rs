@@ -12,7 +12,7 @@ mod writes;
 use std::sync::Arc;
 
 use crate::bind::tree::{BoundCheck, BoundExpr, BoundStatement, BoundTarget, RelationId, StatementKind};
-use crate::catalog::{Table, Trigger};
+use crate::catalog::{Routine, Table, Trigger};
 use crate::compile::Procedure;
 use crate::error::Result;
 use crate::plan::expression::Expr;
@@ -40,6 +40,10 @@ pub(crate) trait Known {
     /// The table's triggers.
     fn triggers(&self, _oid: u32) -> Vec<Arc<Trigger>> {
         Vec::new()
+    }
+    /// The routine with this oid.
+    fn routine(&self, _oid: u32) -> Option<Arc<Routine>> {
+        None
     }
     /// Returns the statistics of a table's rows.
     fn statistics(&self, table: &Table) -> Arc<TableStatistics>;

@@ -36,7 +36,16 @@ pub(crate) fn comparison_of(operator: &Function) -> Option<Comparison> {
 
 /// Returns true if the order of values of this type is [`Value`]'s own.
 pub(crate) fn orders_by_value(ty: Type) -> bool {
-    !matches!(ty, Type::Record | Type::Json | Type::Unknown | Type::Any | Type::AnyElement | Type::AnyArray)
+    !matches!(
+        ty,
+        Type::Record
+            | Type::Json
+            | Type::TopK
+            | Type::Unknown
+            | Type::Any
+            | Type::AnyElement
+            | Type::AnyArray
+    )
 }
 
 impl Planner<'_> {

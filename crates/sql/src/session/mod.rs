@@ -84,7 +84,7 @@ use crate::bind::{BindContext, Binder};
 use crate::catalog::history::{Changed, History};
 use crate::catalog::store::Store;
 use crate::catalog::uses::{Thing, note};
-use crate::catalog::{Catalog, CatalogEnvironment, Table, Trigger};
+use crate::catalog::{Catalog, CatalogEnvironment, Routine, Table, Trigger};
 use crate::error::Result;
 use crate::plan::Known;
 use crate::plan::statement::BoundRowRules;
@@ -370,6 +370,10 @@ impl Known for KnownNow<'_> {
 
     fn triggers(&self, oid: u32) -> Vec<Arc<Trigger>> {
         if self.has_consequences { self.catalog.triggers_of(oid).to_vec() } else { Vec::new() }
+    }
+
+    fn routine(&self, oid: u32) -> Option<Arc<Routine>> {
+        self.catalog.routine_by_oid(oid).cloned()
     }
 
     fn row_rules(&self, table: &Arc<Table>) -> Result<BoundRowRules> {

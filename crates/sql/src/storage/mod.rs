@@ -15,6 +15,7 @@
 //! uuid                                          uuid
 //! bytea                                         bytes
 //! inet, cidr, macaddr                           bytes, by `types::network`
+//! topk(k)                                       top_k, of a decimal and two texts
 //! everything else                               bytes, by `bytes`
 //! ```
 //!
@@ -38,7 +39,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::storage::bytes::{read_value, write_value};
 use crate::types::datetime::UNIX_EPOCH_DAYS;
 use crate::types::numeric::Numeric;
-use crate::types::{Modifier, Type, Value};
+use crate::types::{Modifier, Type, Value, top_k};
 
 /// From 1970 to 2000.
 const UNIX_EPOCH_MICROSECONDS: i64 = UNIX_EPOCH_DAYS as i64 * 86_400_000_000;
@@ -49,6 +50,11 @@ fn decimal_of(modifier: Modifier) -> Option<(u8, u8)> {
     let fits =
         (1..=i32::from(Decimal::PRECISION_MAX)).contains(&precision) && (0..=precision).contains(&scale);
     fits.then_some((precision as u8, scale as u8))
+}
+
+/// Returns true if a numeric column's numbers are of one word, so that bounds of them can be proven.
+pub(crate) fn is_one_word(modifier: Modifier) -> bool {
+    decimal_of(modifier).is_some_and(|(precision, _)| precision <= 18)
 }
 
 /// The type of the engine's column.
@@ -67,6 +73,7 @@ pub(crate) fn engine_type(ty: Type, modifier: Modifier) -> DataType {
         Type::Text | Type::Varchar | Type::Bpchar | Type::Name | Type::Char | Type::Json => DataType::Text,
         Type::Bit | Type::Varbit | Type::Refcursor | Type::Jsonpath => DataType::Text,
         Type::Uuid => DataType::Uuid,
+        Type::TopK => top_k::engine_type(modifier),
         ty if ty.is_oid_like() => DataType::Int64,
         _ => DataType::Bytes,
     }
@@ -76,7 +83,7 @@ pub(crate) fn engine_type(ty: Type, modifier: Modifier) -> DataType {
 pub(crate) fn keeps_order(ty: Type, modifier: Modifier) -> bool {
     match ty {
         Type::Numeric => decimal_of(modifier).is_some(),
-        Type::Json | Type::Jsonpath => false,
+        Type::Json | Type::Jsonpath | Type::TopK => false,
         // The blanks of one without a length are kept.
         Type::Bpchar => modifier.characters().is_some(),
         Type::Bytea | Type::Inet | Type::Cidr | Type::Macaddr => true,
@@ -129,6 +136,7 @@ fn decode_other(ty: Type, modifier: Modifier, stored: ValueRef<'_>) -> Result<Va
             Value::Timestamptz(value.microseconds() - UNIX_EPOCH_MICROSECONDS)
         }
         (Type::Uuid, ValueRef::Uuid(value)) => Value::Uuid(value.bytes()),
+        (Type::TopK, ValueRef::TopK(value)) => Value::Bytes(value.into()),
         (Type::Json, ValueRef::Text(value)) => Value::Json(value.into()),
         (Type::Enum(_), ValueRef::Int(value)) => Value::Enum(value as i32),
         (_, ValueRef::Int(value)) => Value::Oid(value as u32),
@@ -190,6 +198,7 @@ pub(crate) fn encode_ref<'v>(
             Some(_) => ValueRef::Text(value.trim_end_matches(' ')),
             None => ValueRef::Text(value),
         },
+        (Type::TopK, Value::Bytes(value)) => ValueRef::TopK(value),
         (_, Value::Bytes(value)) => ValueRef::Bytes(value),
         (_, Value::Date(_) | Value::Timestamptz(_)) if modifier == Modifier::ENGINE_TIME => {
             engine_time(value)?

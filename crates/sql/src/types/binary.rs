@@ -10,7 +10,7 @@ use crate::types::interval::{DAY, Interval};
 use crate::types::numeric::Numeric;
 use crate::types::record::RecordValue;
 use crate::types::text::{from_text, jsonb_text, parse_jsonb, shape_of, to_text};
-use crate::types::{Environment, Modifier, Type, Value, bits, network};
+use crate::types::{Environment, Modifier, Type, Value, bits, network, top_k};
 
 /// The first byte of a `jsonb`.
 const JSONB_VERSION: u8 = 1;
@@ -42,6 +42,7 @@ pub fn to_binary(environment: &dyn Environment, kind: Type, value: &Value, out: 
         Value::Text(text) if matches!(kind, Type::Bit | Type::Varbit) => bits::write_binary(text, out),
         Value::Text(text) | Value::Bpchar(text) | Value::Json(text) => out.extend(text.as_bytes()),
         Value::Bytes(bytes) if network::write_binary(kind, bytes, out) => {}
+        Value::Bytes(bytes) if kind == Type::TopK => out.extend(top_k::text_of(bytes)?.as_bytes()),
         Value::Bytes(bytes) => out.extend_from_slice(bytes),
         Value::Timetz(time, zone) => {
             out.extend(time.to_be_bytes());

@@ -202,6 +202,7 @@ types! {
     AnyCompatible 5077 0 "anycompatible" "anycompatible" 4 Pseudo false,
     AnyCompatibleArray 5078 0 "anycompatiblearray" "anycompatiblearray" -1 Pseudo false,
     AnyCompatibleNonArray 5079 0 "anycompatiblenonarray" "anycompatiblenonarray" 4 Pseudo false,
+    TopK 8270 8271 "topk" "topk" -1 UserDefined false,
 }
 
 impl Type {
@@ -397,7 +398,7 @@ impl Type {
 /// A type modifier as PostgreSQL's catalogs and protocol have it: -1 for none.
 ///
 /// `varchar(n)` and `char(n)`: n + 4. `numeric(p, s)`: (p << 16 | s & 0x7ff) + 4. Times and timestamps: the digits
-/// of a second. `bit(n)` and `bit varying(n)`: n. `interval`: fields << 16 | digits.
+/// of a second. `bit(n)`, `bit varying(n)` and `topk(n)`: n. `interval`: fields << 16 | digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Modifier(pub i32);
 
@@ -473,7 +474,7 @@ pub fn format_type(kind: Type, modifier: Modifier, name_of: &dyn Fn(u32) -> Opti
     }
     match kind {
         Type::Varchar | Type::Bpchar => format!("{name}({})", modifier.0 - 4),
-        Type::Bit | Type::Varbit => format!("{name}({})", modifier.0),
+        Type::Bit | Type::Varbit | Type::TopK => format!("{name}({})", modifier.0),
         Type::Numeric => match modifier.numeric_parts() {
             Some((precision, scale)) => format!("numeric({precision},{scale})"),
             None => name,

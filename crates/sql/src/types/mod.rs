@@ -4,7 +4,7 @@
 //! kind         Type, Modifier, Category              value        Value: one value of any type, its order and hash
 //! numeric      exact decimals                        interval     months, days and microseconds
 //! array, record, jsonb   composite values            environment  services of a session for functions
-//! network      addresses of networks
+//! network      addresses of networks                top_k        the greatest entries of a set
 //! datetime     the calendar and time zones           text, binary values as text or bytes and back
 //! cast         from type to type
 //! ```
@@ -24,6 +24,7 @@ pub mod network;
 pub mod numeric;
 pub mod record;
 pub mod text;
+pub(crate) mod top_k;
 mod value;
 
 pub use environment::{DeferrableKey, Environment, KeySide, PlainEnvironment};

@@ -4,6 +4,8 @@
 mod form_table;
 mod forms;
 mod hot_rounds;
+mod leaderboards;
+mod row_triggers;
 mod split_settings;
 mod system_settings;
 

@@ -7,7 +7,7 @@ use crate::types::Type;
 /// # Errors
 /// 42704: values of a type have no order.
 pub(in crate::ddl) fn check_order(ty: Type) -> Result<()> {
-    if matches!(ty, Type::Json | Type::Jsonpath) { Err(no_operator_class(ty)) } else { Ok(()) }
+    if matches!(ty, Type::Json | Type::Jsonpath | Type::TopK) { Err(no_operator_class(ty)) } else { Ok(()) }
 }
 
 fn no_operator_class(ty: Type) -> SqlError {

@@ -160,6 +160,33 @@ impl<'t> Parser<'t> {
             .any(|at| self.is_named(at, row) && (at == 0 || !is_mark(at - 1, ".")) && !is_mark(at + 1, "("))
     }
 
+    /// The fields of `old` (`true`) and `new` that a text names; `None` if it uses one of them in another way than by its fields, or
+    /// returning it.
+    pub fn fields_of_trigger_rows(&self) -> Option<Vec<(bool, String)>> {
+        let mut fields = Vec::new();
+        for at in 0..self.tokens.len() {
+            let is_old = self.is_named(at, "old");
+            if !is_old && !self.is_named(at, "new") {
+                continue;
+            }
+            let is_mark =
+                |at: usize, mark| self.tokens.get(at).is_some_and(|it| it.kind == TokenKind::Mark(mark));
+            if at > 0 && self.is_named(at - 1, "return") && is_mark(at + 1, ";") {
+                continue;
+            }
+            let name = match self.tokens.get(at + 2).map(|token| &token.kind) {
+                Some(TokenKind::Word(word)) => word.to_string(),
+                Some(TokenKind::Quoted(name)) => name.clone(),
+                _ => return None,
+            };
+            if !is_mark(at + 1, ".") {
+                return None;
+            }
+            fields.push((is_old, name));
+        }
+        Some(fields)
+    }
+
     /// The text of a query with the items that begin at these positions, which end with a star or are `TABLE name`, and the
     /// names there, replaced by columns, and with these natural joins written with their conditions.
     pub fn with_columns(

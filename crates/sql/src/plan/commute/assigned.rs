@@ -10,8 +10,10 @@ use std::cell::Cell;
 use crate::access::Commute;
 use crate::bind::tree::{Arm, BoundExpr, MinMax, RelationId};
 use crate::catalog::Table;
+use crate::functions::{Function, TOP_K_INSERT, TOP_K_MERGE};
 use crate::plan::commute::columns_of;
-use crate::types::{Modifier, Type};
+use crate::storage::{engine_type, is_one_word};
+use crate::types::{Modifier, Type, Value};
 
 /// The effect of an assignment.
 pub(super) enum Assigned {
@@ -138,6 +140,9 @@ impl<'t> Taker<'t> {
                 self.step_of_operator(operator.name, (left, right), *ty)
             }
             BoundExpr::MinMax { kind, operands, ty } => self.step_of_extreme(*kind, operands, *ty),
+            BoundExpr::Call { function, args, ty } if *ty == Type::TopK => {
+                self.step_of_top_k(function, args, *ty)
+            }
             BoundExpr::Case { operand: None, arms, otherwise, ty } => {
                 let [arm] = &arms[..] else { return None };
                 self.step_of_case(arm, otherwise, *ty).map(|step| vec![step])
@@ -191,6 +196,22 @@ impl<'t> Taker<'t> {
         };
         let mut steps = self.steps(mine)?;
         steps.push(Step { kind, negated: false, operand, ty, skips_null: true });
+        Some(steps)
+    }
+
+    /// An insertion into the set that the column holds: the operand is the same insertion into no set.
+    fn step_of_top_k(&self, function: &'static Function, args: &[BoundExpr], ty: Type) -> Option<Vec<Step>> {
+        let at = args.iter().position(|arg| !self.is_apart(arg))?;
+        let mut others = args.iter().enumerate().filter(|(other, _)| *other != at);
+        let is_insertion = function.name == TOP_K_INSERT && at == 0 || function.name == TOP_K_MERGE;
+        if !is_insertion || !others.all(|(_, arg)| self.is_apart(arg)) {
+            return None;
+        }
+        let mut steps = self.steps(&args[at])?;
+        let mut args = args.to_vec();
+        args[at] = BoundExpr::constant(Value::Null, ty);
+        let operand = BoundExpr::Call { function, args, ty };
+        steps.push(Step { kind: Commute::TopK, negated: false, operand, ty, skips_null: true });
         Some(steps)
     }
 
@@ -259,13 +280,19 @@ impl<'t> Taker<'t> {
         if is_narrow && operations.len() > 1 || self.is_coalesced.get() && kind != Commute::Add {
             return Err(format!("{name} is a smallint, or may be NULL"));
         }
+        if self.is_coalesced.get() && column.ty == Type::Numeric && !is_one_word(column.modifier) {
+            return Err(format!("{name} may be NULL, and has more than 18 digits"));
+        }
         Ok(Assigned::Operations { operations, is_guarded: is_narrow || self.is_coalesced.get() })
     }
 
     /// Returns true if the engine has this operation for the column's type, with the bounds of SQL.
     fn takes(&self, kind: Commute) -> bool {
-        let is_decimal = || self.modifier().numeric_parts().is_some_and(|(precision, _)| precision <= 18);
+        let is_decimal =
+            || matches!(engine_type(self.ty(), self.modifier()), heddledb::DataType::Decimal { .. });
         match (self.ty(), kind) {
+            (Type::TopK, _) => kind == Commute::TopK,
+            (_, Commute::TopK) => false,
             (Type::Int4 | Type::Int8, _) => true,
             // A product is rounded: in another order it is another one.
             (Type::Numeric, Commute::Multiply) => false,

@@ -18,6 +18,7 @@ use crate::plan::commute::assigned::Taker;
 use crate::plan::commute::columns_of;
 use crate::plan::expression::Expr;
 use crate::plan::walk::{has_subquery, is_volatile};
+use crate::storage::is_one_word;
 use crate::types::Type;
 
 /// A condition on a column after its operations.
@@ -85,7 +86,7 @@ fn limit(
     let taker = Taker::new(table, target, column);
     let is_fixed = |expr: &BoundExpr| {
         let of_kind = if table.columns[column].ty == Type::Numeric {
-            expr.ty() == Type::Numeric
+            expr.ty() == Type::Numeric && is_one_word(table.columns[column].modifier)
         } else {
             matches!(expr.ty(), Type::Int2 | Type::Int4 | Type::Int8)
         };

@@ -17,13 +17,14 @@
 mod assigned;
 mod guard;
 mod order;
+mod triggers;
 mod unique;
 
 use std::collections::BTreeSet;
 
 use crate::access::Commute;
 use crate::bind::tree::{BoundCheck, BoundExpr, RelationId};
-use crate::catalog::{Event, Table, TriggerTime};
+use crate::catalog::Table;
 use crate::compile::columns_seen;
 use crate::plan::commute::assigned::{Assigned, assigned};
 use crate::plan::commute::guard::limits;
@@ -59,6 +60,8 @@ pub(crate) struct Commutation {
     pub(crate) reads: Vec<usize>,
     /// True if anything looks at the row: at columns that are read, at the key, or at what is written.
     pub(crate) sees_row: bool,
+    /// True if triggers fire after the row, which see the columns that are read, the key, and what is written.
+    pub(crate) fires_triggers: bool,
 }
 
 impl Commutation {
@@ -111,7 +114,7 @@ fn because<T>(reason: impl Into<String>) -> Result<T, Reads> {
 /// An update that may be one.
 pub(crate) struct Candidate<'s> {
     pub(crate) rules: &'s RowRules,
-    /// The checks that the rules were made of, in the same order.
+    /// The checks that the rules were made of.
     pub(crate) checks: &'s [BoundCheck],
     pub(crate) generated: &'s [(usize, BoundExpr)],
     pub(crate) sets: &'s [(usize, BoundExpr)],
@@ -170,7 +173,7 @@ impl Planner<'_> {
     ) -> Recognition {
         let Candidate { rules, sets, target, .. } = *update;
         let table = &*rules.table;
-        check_triggers(rules, sets)?;
+        let views = self.trigger_views(rules, sets)?;
         let set: BTreeSet<usize> = sets.iter().map(|(column, _)| *column).collect();
         // One that is set itself was set to DEFAULT: its value is computed, not the one that is assigned.
         let depends = |(column, value): &(usize, BoundExpr)| {
@@ -185,7 +188,8 @@ impl Planner<'_> {
             return because(reason);
         }
         let mut seen = BTreeSet::new();
-        let (checks, mut proven) = checks_of_writes(update, &operated, &mut seen)?;
+        views.add_reads(&operated, sets, &mut seen)?;
+        let (checks, mut proven) = self.checks_of_writes(update, &operated, &mut seen)?;
         let filter = residual(update, condition, &operated, (&mut seen, &mut proven))?;
         seen.extend(proven.iter().flat_map(Limit::values).flat_map(|value| columns_of(value, target)));
         let mut made = Commutation {
@@ -200,7 +204,8 @@ impl Planner<'_> {
             guards: self.guards(update, &taken, proven)?,
             checks,
             reads: Vec::new(),
-            sees_row: false,
+            sees_row: views.fires,
+            fires_triggers: views.fires,
         };
         for one in taken {
             for value in one.values() {
@@ -212,7 +217,7 @@ impl Planner<'_> {
         match columns_seen(update.returning.iter()) {
             Some(columns) if columns.iter().all(|&column| column < width) => {
                 let is_written = |column: &usize| made.writes.iter().any(|write| write.column == *column);
-                made.sees_row = !columns.is_empty();
+                made.sees_row |= !columns.is_empty();
                 seen.extend(columns.into_iter().filter(|column| !is_written(column)));
             }
             _ => return because("RETURNING reads more than its columns"),
@@ -416,45 +421,38 @@ fn is_indexed(table: &Table, column: usize) -> bool {
     table.indexes.iter().any(|index| index.columns.iter().any(|indexed| indexed.column == column))
 }
 
-/// A trigger that fires sees the row, but for one after the statement that asks for no rows.
-fn check_triggers(rules: &RowRules, sets: &[(usize, BoundExpr)]) -> Result<(), Reads> {
-    let is_set = |name: &str| sets.iter().any(|(column, _)| rules.table.columns[*column].name == *name);
-    let sees = |trigger: &&std::sync::Arc<crate::catalog::Trigger>| {
-        let sees_row =
-            trigger.for_each_row || trigger.time != TriggerTime::After || trigger.has_transition_tables();
-        trigger.fires_on(Event::Update, is_set) && sees_row
-    };
-    match rules.triggers.iter().find(sees) {
-        Some(trigger) => because(format!("trigger {} sees the row", trigger.name)),
-        None => Ok(()),
+impl Planner<'_> {
+    /// The checks that plain writes decide, whose other columns are added to those seen; and what checks ask of columns that
+    /// operations change. A check holds unless one of its parts is false.
+    fn checks_of_writes(
+        &mut self,
+        update: &Candidate<'_>,
+        operated: &BTreeSet<usize>,
+        seen: &mut BTreeSet<usize>,
+    ) -> Result<(Vec<Expr>, Vec<Limit<BoundExpr>>), Reads> {
+        let set: BTreeSet<usize> = update.sets.iter().map(|(column, _)| *column).collect();
+        let (mut decided, mut proven) = (Vec::new(), Vec::new());
+        for check in update.checks {
+            let mut parts = Vec::new();
+            conjuncts(&check.condition, &mut parts);
+            for part in parts {
+                let columns = columns_of(&part, update.target);
+                if columns.is_disjoint(&set) {
+                    continue;
+                }
+                if columns.is_disjoint(operated) {
+                    seen.extend(columns.difference(&set));
+                    decided.push(self.expr(&part, update.layout).map_err(|_| Reads(None))?);
+                    continue;
+                }
+                // It compares with an unchanged value, so nothing may change that.
+                let is_fixed = columns.intersection(&set).all(|column| operated.contains(column));
+                match limits(&update.rules.table, update.target, operated, (&part, false)) {
+                    Some(limits) if is_fixed => proven.extend(limits),
+                    _ => return because(format!("check {} reads what it changes", check.name)),
+                }
+            }
+        }
+        Ok((decided, proven))
     }
-}
-
-/// The checks that plain writes decide, whose other columns are added to those seen; and what checks ask of columns that
-/// operations change.
-fn checks_of_writes(
-    update: &Candidate<'_>,
-    operated: &BTreeSet<usize>,
-    seen: &mut BTreeSet<usize>,
-) -> Result<(Vec<Expr>, Vec<Limit<BoundExpr>>), Reads> {
-    let set: BTreeSet<usize> = update.sets.iter().map(|(column, _)| *column).collect();
-    let (mut decided, mut proven) = (Vec::new(), Vec::new());
-    for (check, (_, planned)) in update.checks.iter().zip(&update.rules.checks) {
-        let columns = columns_of(&check.condition, update.target);
-        if columns.is_disjoint(&set) {
-            continue;
-        }
-        if columns.is_disjoint(operated) {
-            seen.extend(columns.difference(&set));
-            decided.push(planned.clone());
-            continue;
-        }
-        // It compares with an unchanged value, so nothing may change that.
-        let is_fixed = columns.intersection(&set).all(|column| operated.contains(column));
-        match limits(&update.rules.table, update.target, operated, (&check.condition, false)) {
-            Some(limits) if is_fixed => proven.extend(limits),
-            _ => return because(format!("check {} reads what it changes", check.name)),
-        }
-    }
-    Ok((decided, proven))
 }

@@ -122,7 +122,10 @@ impl Describer<'_> {
                 let recognition = update.map(|update| &update.commuting);
                 ("Insert", &insert.rules.table, recognition, &insert.input)
             }
-            Action::Update(update) => ("Update", &update.rules.table, Some(&update.commuting), &update.input),
+            Action::Update(update) => {
+                let operation = if update.is_merge { "Merge" } else { "Update" };
+                (operation, &update.rules.table, Some(&update.commuting), &update.input)
+            }
             Action::Delete(delete) => ("Delete", &delete.rules.table, None, &delete.input),
             Action::Merge(merge) => ("Merge", &merge.rules.table, None, &merge.input),
         };

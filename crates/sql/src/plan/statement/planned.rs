@@ -196,6 +196,8 @@ pub(crate) struct UpdatePlan {
     pub(crate) key: Vec<usize>,
     /// True if the input joins the table with others, so that a row may occur several times.
     pub(crate) is_joined: bool,
+    /// True if the statement is a MERGE that only updates the row.
+    pub(crate) is_merge: bool,
     pub(crate) sets: Vec<(usize, Expr)>,
     /// Expressions over the new row, followed by the input's row.
     pub(crate) returning: Vec<Expr>,

@@ -174,7 +174,9 @@ impl Planner<'_> {
         let commuting = self.commutation(&candidate, scan);
         let orders = if commuting.is_err() && scan.is_some() { self.orders(&candidate) } else { Vec::new() };
         let is_joined = !update.from.is_empty();
-        Ok(UpdatePlan { rules, input: stage.plan, row, key, is_joined, sets, returning, commuting, orders })
+        let input = stage.plan;
+        let is_merge = false;
+        Ok(UpdatePlan { rules, input, row, key, is_joined, is_merge, sets, returning, commuting, orders })
     }
 
     pub(super) fn delete(&mut self, delete: &BoundDelete) -> Result<DeletePlan> {
@@ -193,7 +195,7 @@ impl Planner<'_> {
         if let Some(update) = as_update(merge) {
             let plan = self.update(&update)?;
             if plan.commuting.is_ok() {
-                return Ok(Action::Update(Box::new(plan)));
+                return Ok(Action::Update(Box::new(UpdatePlan { is_merge: true, ..plan })));
             }
         }
         Ok(Action::Merge(Box::new(self.merge(merge)?)))

@@ -189,6 +189,10 @@ impl Known for KnownInside<'_> {
         self.now.triggers(oid)
     }
 
+    fn routine(&self, oid: u32) -> Option<Arc<Routine>> {
+        self.now.routine(oid)
+    }
+
     fn row_rules(&self, table: &Arc<Table>) -> Result<BoundRowRules> {
         self.now.row_rules(table)
     }

@@ -20,7 +20,7 @@ use crate::run::write::rows::writes;
 use crate::storage;
 use crate::storage::encode_ref;
 use crate::types::numeric::Numeric;
-use crate::types::{Type, Value};
+use crate::types::{Type, Value, top_k};
 
 /// Sums of operands within this are sums of any column and them, too, without an overflow in between.
 const SUM_MAX: i64 = 1 << 62;
@@ -36,11 +36,13 @@ pub(crate) struct Commuted {
     pub(crate) count: u64,
     /// The values of RETURNING for the row.
     pub(crate) returned: Vec<Value>,
+    /// The row as it was and as it is, as far as triggers see it; all other columns are NULL. `None` if no trigger fires.
+    pub(crate) rows: Option<(Vec<Value>, Vec<Value>)>,
 }
 
 impl Commuted {
     pub(super) fn nothing() -> Commuted {
-        Commuted { count: 0, returned: Vec::new() }
+        Commuted { count: 0, returned: Vec::new(), rows: None }
     }
 }
 
@@ -72,6 +74,8 @@ pub(crate) fn commute<'e>(
             holds => holds?,
         };
     }
+    let width = table.columns.len();
+    let old = what.fires_triggers.then(|| row[..width].to_vec());
     let computed = match computed(run, table, what, &mut row) {
         Err(error) if is_moot(&error) => return Ok(None),
         computed => computed?,
@@ -83,7 +87,9 @@ pub(crate) fn commute<'e>(
         Some(true) => {}
     }
     let returned = returning.iter().map(|value| run.evaluate(value, &row));
-    Ok(Some(Commuted { count: 1, returned: returned.collect::<Result<_>>()? }))
+    let returned = returned.collect::<Result<_>>()?;
+    let rows = old.map(|old| (old, row[..width].to_vec()));
+    Ok(Some(Commuted { count: 1, returned, rows }))
 }
 
 /// Makes all writes and requires all guards; returns true if there is a row. `None`, and nothing is written: in a block a guard does not
@@ -274,7 +280,10 @@ fn operand<'e>(
             sum => sum,
         };
     }
-    let Some(value) = sum else { return Ok(None) };
+    let Some(mut value) = sum else { return Ok(None) };
+    if operation.operation == Commute::TopK {
+        value = top_k::limited(value, column.modifier)?;
+    }
     Ok(match &value {
         Value::Int2(_) | Value::Int4(_) | Value::Int8(_) => {
             let operand = value.any_int();

@@ -125,6 +125,9 @@ impl<'e> Inserting<'e> {
         if !self.plan.returning.is_empty() {
             self.writing.written.returned.push_moved(&mut run.memory, &mut done.returned)?;
         }
+        if let Some((old, new)) = done.rows {
+            self.writing.triggers.wrote(run, Some(&old), Some(&new))?;
+        }
         Ok(true)
     }
 

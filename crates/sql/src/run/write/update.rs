@@ -18,6 +18,7 @@ use crate::run::write::{Writing, Written, pick, read_and_write};
 /// Runs an UPDATE.
 pub(crate) fn update<'e>(run: &mut Run<'e>, plan: &'e UpdatePlan) -> Result<Written> {
     let mut writing = Writing::new(run, &plan.rules, &plan.returning);
+    writing.triggers.sets(plan.sets.iter().map(|(column, _)| *column));
     // A row that another part of the statement has written is left as it is.
     if let Ok(what) = &plan.commuting
         && run.written.is_none()
@@ -27,7 +28,9 @@ pub(crate) fn update<'e>(run: &mut Run<'e>, plan: &'e UpdatePlan) -> Result<Writ
         if done.count > 0 && !plan.returning.is_empty() {
             writing.written.returned.push_moved(&mut run.memory, &mut done.returned)?;
         }
-        // The triggers that there are ask for no row.
+        if let Some((old, new)) = done.rows {
+            writing.triggers.wrote(run, Some(&old), Some(&new))?;
+        }
         return Ok(writing.finish(run, vec![Event::Update]));
     }
     let table = &*plan.rules.table;
@@ -36,7 +39,6 @@ pub(crate) fn update<'e>(run: &mut Run<'e>, plan: &'e UpdatePlan) -> Result<Writ
         // A trigger may change any column.
         false => (0..table.columns.len()).collect(),
     };
-    writing.triggers.sets(plan.sets.iter().map(|(column, _)| *column));
     writing.triggers.statement(run, TriggerTime::Before, Event::Update)?;
     // Where the row is how what is read begins, it is not copied.
     let is_prefix = plan.row.iter().copied().eq(0..plan.row.len());

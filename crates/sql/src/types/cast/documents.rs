@@ -1,4 +1,4 @@
-//! Casts between `json` and `jsonb`, and from `jsonb` scalars.
+//! Casts between `json`, `jsonb` and `topk`, and from `jsonb` scalars.
 
 use super::CastContext::{Assignment, Explicit};
 use super::numbers::numeric_to_float8;
@@ -7,12 +7,14 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::types::jsonb::Jsonb;
 use crate::types::numeric::Numeric;
 use crate::types::text::{jsonb_text, parse_jsonb};
-use crate::types::{Type, Value};
+use crate::types::{Type, Value, top_k};
 
 /// The table.
 pub(super) const CASTS: &[CastEntry] = &[
     entry(Type::Json, Type::Jsonb, Assignment, |_, v| parse_jsonb(v.str()).map(Value::jsonb)),
     entry(Type::Jsonb, Type::Json, Assignment, |_, v| Ok(Value::Json(jsonb_text(v.as_jsonb())?.into()))),
+    entry(Type::TopK, Type::Jsonb, Assignment, |_, v| top_k::document(v.as_bytes()).map(Value::jsonb)),
+    entry(Type::Jsonb, Type::TopK, Assignment, |_, v| top_k::of_document(v.as_jsonb())),
     entry(Type::Jsonb, Type::Bool, Explicit, |_, v| match v.as_jsonb() {
         Jsonb::Bool(value) => Ok(Value::Bool(*value)),
         other => Err(no_cast(other, "boolean")),

@@ -6,7 +6,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::types::array::ArrayValue;
 use crate::types::interval::round_micros;
 use crate::types::text::{char_from_text, char_text, to_text};
-use crate::types::{Environment, Modifier, Type, Value, bits};
+use crate::types::{Environment, Modifier, Type, Value, bits, top_k};
 
 /// The table.
 pub(super) const CASTS: &[CastEntry] = &[
@@ -92,6 +92,7 @@ pub fn apply_modifier(kind: Type, modifier: Modifier, value: Value, is_explicit:
             }
         }
         (Type::Bit | Type::Varbit, Value::Text(text)) => bits::fit(kind, modifier, &text, is_explicit)?,
+        (Type::TopK, set @ Value::Bytes(_)) => top_k::limited(set, modifier)?,
         (Type::Numeric, Value::Numeric(number)) => Value::Numeric(number.with_modifier(modifier)?),
         (Type::Time, Value::Time(time)) => Value::Time(round_micros(time, modifier.0)),
         (Type::Timetz, Value::Timetz(time, zone)) => Value::Timetz(round_micros(time, modifier.0), zone),

@@ -14,7 +14,7 @@ use crate::types::datetime::parse_interval::parse_interval;
 use crate::types::environment::ObjectKind;
 use crate::types::jsonpath::parse_jsonpath;
 use crate::types::numeric::Numeric;
-use crate::types::{Environment, Modifier, Type, Value, bits, mac_address, network};
+use crate::types::{Environment, Modifier, Type, Value, bits, mac_address, network, top_k};
 
 /// A text as a value of a type. The modifier matters to `interval` only: lengths and precisions are the business of
 /// [`crate::types::cast::apply_modifier`].
@@ -67,6 +67,7 @@ pub fn from_text(environment: &dyn Environment, kind: Type, modifier: Modifier, 
         }
         Type::Jsonb => Value::jsonb(parse_jsonb(text)?),
         Type::Jsonpath => Value::text(parse_jsonpath(text)?.to_string()),
+        Type::TopK => top_k::from_text(text)?,
         Type::Array(element) => Value::array(parse_array(environment, element.get(), modifier, text)?),
         Type::Int2Vector => vector(environment, Type::Int2, text)?,
         Type::OidVector => vector(environment, Type::Oid, text)?,

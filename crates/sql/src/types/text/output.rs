@@ -11,7 +11,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::types::array::ArrayValue;
 use crate::types::datetime::print;
 use crate::types::environment::{ByteaStyle, ObjectKind};
-use crate::types::{Environment, Type, Value, network};
+use crate::types::{Environment, Type, Value, network, top_k};
 
 /// A value as text, as PostgreSQL prints it. NULL has no text: callers treat it before.
 pub fn to_text(environment: &dyn Environment, kind: Type, value: &Value) -> Result<String> {
@@ -34,6 +34,7 @@ pub fn write_text(environment: &dyn Environment, kind: Type, value: &Value, out:
         Value::Numeric(value) => write!(out, "{value}"),
         Value::Text(text) if kind == Type::Char => out.write_str(&char_text(text)),
         Value::Text(text) | Value::Bpchar(text) | Value::Json(text) => out.write_str(text),
+        Value::Bytes(bytes) if kind == Type::TopK => out.write_str(&top_k::text_of(bytes)?),
         Value::Bytes(bytes) => match network::text_of(kind, bytes) {
             Some(text) => out.write_str(&text),
             None => out.write_str(&bytea_text(bytes, formats.bytea_style)),
