@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::procedures::Procedures;
 use crate::base::atomics::{AtomicBool, Ordering};
@@ -360,7 +360,7 @@ impl Shared {
     ///
     /// # Errors
     /// [`Error::Closed`].
-    pub(super) fn hold_open(&self) -> Result<impl Drop + '_> {
+    pub(super) fn hold_open(&self) -> Result<MutexGuard<'_, Option<Result<()>>>> {
         let closing = self.closing.lock();
         if closing.is_some() { Err(Error::Closed) } else { Ok(closing) }
     }

@@ -11,7 +11,7 @@ use heddledb::ReplayedDefinitions;
 use crate::catalog::Catalog;
 use crate::error::{Result, SqlError, SqlState};
 use crate::session::connection::Connection;
-use crate::session::{Shared, Sql};
+use crate::session::{Shared, Sql, system_settings};
 
 /// The shared state whose catalog follows.
 struct Following(Weak<Shared>);
@@ -65,6 +65,8 @@ impl Sql {
         // Those of the other database's sessions: before sessions of this one make some.
         let left = store.temporary(database)?;
         database.promote(fenced)?;
+        // One that cannot be in force stays saved: a warning at the next opening.
+        system_settings::restore(database, &self.shared.catalog());
         // What cannot be removed now no session sees, and it is removed when the database is opened next.
         let _ = store.remove_left(database, &left);
         Ok(())
