@@ -139,6 +139,53 @@ fn domain_violation(domain: &str, check: Option<&str>, schema: &str) -> SqlError
     error.with_domain(schema, domain)
 }
 
+/// The share of rows that TABLESAMPLE takes.
+fn sampled_share(percentage: &Value) -> Result<f64> {
+    let invalid = |message: &str| Err(SqlError::new(SqlState::INVALID_TABLESAMPLE_ARGUMENT, message));
+    match percentage {
+        Value::Null => invalid("TABLESAMPLE parameter cannot be null"),
+        given if (0.0..=100.0).contains(&given.float4()) => Ok(f64::from(given.float4()) / 100.0),
+        _ => invalid("sample percentage must be between 0 and 100"),
+    }
+}
+
+/// TABLESAMPLE … REPEATABLE: the row itself decides, so that a sample of the same rows is the same.
+fn sampled_by_row(v: &[Value]) -> Result<Value> {
+    let share = sampled_share(&v[0])?;
+    if v[1].is_null() {
+        let message = "TABLESAMPLE REPEATABLE parameter cannot be null";
+        return Err(SqlError::new(SqlState::INVALID_TABLESAMPLE_REPEAT, message));
+    }
+    let mut hasher = SampleHasher(v[1].float8().to_bits() ^ 0xcbf2_9ce4_8422_2325);
+    v[2].hash(&mut hasher);
+    // The finalizer of splitmix64.
+    let mut mixed = hasher.0;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^= mixed >> 31;
+    Ok(Value::Bool(fraction(mixed) < share))
+}
+
+/// The first 53 bits as a number from 0 to 1.
+fn fraction(bits: u64) -> f64 {
+    (bits >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+/// FNV-1a: the same hash in every process.
+struct SampleHasher(u64);
+
+impl Hasher for SampleHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -200,52 +247,5 @@ mod tests {
     #[test]
     fn types_of_values_are_reported() {
         assert_eq!(call("pg_typeof", &[Type::array_of(Type::Int4)], &[Value::Null]).unwrap(), "integer[]");
-    }
-}
-
-/// The share of rows that TABLESAMPLE takes.
-fn sampled_share(percentage: &Value) -> Result<f64> {
-    let invalid = |message: &str| Err(SqlError::new(SqlState::INVALID_TABLESAMPLE_ARGUMENT, message));
-    match percentage {
-        Value::Null => invalid("TABLESAMPLE parameter cannot be null"),
-        given if (0.0..=100.0).contains(&given.float4()) => Ok(f64::from(given.float4()) / 100.0),
-        _ => invalid("sample percentage must be between 0 and 100"),
-    }
-}
-
-/// TABLESAMPLE … REPEATABLE: the row itself decides, so that a sample of the same rows is the same.
-fn sampled_by_row(v: &[Value]) -> Result<Value> {
-    let share = sampled_share(&v[0])?;
-    if v[1].is_null() {
-        let message = "TABLESAMPLE REPEATABLE parameter cannot be null";
-        return Err(SqlError::new(SqlState::INVALID_TABLESAMPLE_REPEAT, message));
-    }
-    let mut hasher = SampleHasher(v[1].float8().to_bits() ^ 0xcbf2_9ce4_8422_2325);
-    v[2].hash(&mut hasher);
-    // The finalizer of splitmix64.
-    let mut mixed = hasher.0;
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^= mixed >> 31;
-    Ok(Value::Bool(fraction(mixed) < share))
-}
-
-/// The first 53 bits as a number from 0 to 1.
-fn fraction(bits: u64) -> f64 {
-    (bits >> 11) as f64 / (1_u64 << 53) as f64
-}
-
-/// FNV-1a: the same hash in every process.
-struct SampleHasher(u64);
-
-impl Hasher for SampleHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
     }
 }

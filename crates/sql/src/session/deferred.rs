@@ -450,6 +450,7 @@ impl Connection {
         if self.transaction.is_idle() {
             let message = "SET CONSTRAINTS can only be used in transaction blocks";
             self.environment.add_notice(Severity::Warning, SqlState::NO_ACTIVE_SQL_TRANSACTION, message);
+            self.environment.deferrable(&self.current_catalog(), names)?;
             return Ok(TAG);
         }
         let catalog = self.current_catalog();

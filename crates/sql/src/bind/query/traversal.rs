@@ -170,7 +170,8 @@ fn extended(
         let mark = if is_step {
             format!("CASE WHEN {row} = ANY ({path}) THEN NULL ELSE NULL END")
         } else {
-            "NULL".into()
+            // Both values decide the column's type.
+            "CASE WHEN false THEN NULL ELSE NULL END".into()
         };
         let path = if is_step { format!("{path} || ARRAY[{row}]") } else { format!("ARRAY[{row}]") };
         targets.push(format!("{mark} AS {}", quote_identifier(&cycle.mark.text)));
@@ -191,7 +192,7 @@ fn extended(
         **query = Query::plain(term, cte.name.at);
     }
     if let Some(cycle) = &cte.cycle {
-        set_mark(cycle, &mut select.targets, is_step);
+        set_mark(cycle, &mut select.targets);
         if is_step {
             select.filter = Some(is_unmarked(cycle)?);
         }
@@ -220,7 +221,7 @@ fn sequence(search: &SearchClause, is_step: bool) -> String {
 }
 
 /// Puts the values of the mark into its target.
-fn set_mark(cycle: &CycleClause, targets: &mut [SelectItem], is_step: bool) {
+fn set_mark(cycle: &CycleClause, targets: &mut [SelectItem]) {
     let is_mark = |alias: &Option<Name>| alias.as_ref().is_some_and(|alias| alias.text == cycle.mark.text);
     for item in targets {
         let SelectItem::Expr { expr, alias } = item else { continue };
@@ -228,7 +229,7 @@ fn set_mark(cycle: &CycleClause, targets: &mut [SelectItem], is_step: bool) {
             continue;
         }
         match &mut expr.kind {
-            ExprKind::Case { arms, otherwise, .. } if is_step => {
+            ExprKind::Case { arms, otherwise, .. } => {
                 arms.iter_mut().for_each(|(_, value)| value.clone_from(&cycle.values.0));
                 *otherwise = Some(Box::new(cycle.values.1.clone()));
             }

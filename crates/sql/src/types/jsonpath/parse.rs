@@ -295,6 +295,11 @@ impl Parser {
             parser.advance();
             let operand = parser.signed()?;
             let operand = Box::new(parser.value(operand)?);
+            // A number has its sign.
+            if let (Start::Number(number), true) = (&operand.start, operand.steps.is_empty()) {
+                let number = if is_minus { number.negate() } else { number.clone() };
+                return Ok(Parsed::Value(Node { start: Start::Number(number), steps: Vec::new() }));
+            }
             Ok(Parsed::Value(Node { start: Start::Sign { is_minus, operand }, steps: Vec::new() }))
         })
     }

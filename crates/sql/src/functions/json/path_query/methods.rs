@@ -104,9 +104,9 @@ impl<'d> Evaluation<'d, '_> {
         if let Some(offset) = offset_of(self.root, object) {
             return offset;
         }
-        let variables = self.variables.into_iter().flat_map(Members::iter);
-        let offsets = variables.filter_map(|(_, value)| offset_of(value, object));
-        offsets.map(|offset| VARIABLE_IDS + offset).next().unwrap_or(0)
+        let mut place = Place { object, found: None };
+        self.variables.map(|variables| place.walk_members(variables, 0));
+        place.found.map_or(0, |offset| VARIABLE_IDS + offset)
     }
 }
 
@@ -153,18 +153,20 @@ impl Place<'_> {
                 }
                 end
             }
-            Jsonb::Object(members) => {
-                if std::ptr::eq(members, self.object) {
-                    self.found = Some(aligned);
-                }
-                let keys: i64 = members.iter().map(|(key, _)| key.len() as i64).sum();
-                let mut end = aligned + 4 + 8 * members.len() as i64 + keys;
-                for (_, value) in members.iter() {
-                    end = self.walk(value, end);
-                }
-                end
-            }
+            Jsonb::Object(members) => self.walk_members(members, aligned),
         }
+    }
+
+    fn walk_members(&mut self, members: &Members, at: i64) -> i64 {
+        if std::ptr::eq(members, self.object) {
+            self.found = Some(at);
+        }
+        let keys: i64 = members.iter().map(|(key, _)| key.len() as i64).sum();
+        let mut end = at + 4 + 8 * members.len() as i64 + keys;
+        for (_, value) in members.iter() {
+            end = self.walk(value, end);
+        }
+        end
     }
 }
 

@@ -68,3 +68,4 @@ insert into chain values (0)
 select v from chain order by v
 select tgname, tgdeferrable, tginitdeferred from pg_trigger where not tgisinternal order by 1
 select pg_get_triggerdef(oid) from pg_trigger where not tgisinternal order by 1
+set constraints nope immediate

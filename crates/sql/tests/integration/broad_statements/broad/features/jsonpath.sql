@@ -131,3 +131,5 @@ create index jp_j on jp using gin (j jsonb_path_ops)
 select pg_typeof(p), p::text, p::text::jsonpath from jp where id = 1
 select '{1,$.a}'::jsonpath[]
 drop table jp
+select '1 + 2 * 3 - -4 % 5 / +6'::jsonpath, '-12.5'::jsonpath, '$ + -(1).abs()'::jsonpath
+select jsonb_path_query('{"v": 1}', '$x.keyvalue()', '{"x": {"q": 1}}')

@@ -24,6 +24,8 @@ with recursive r as (select 1 as n union all select n + 1 from r where n < 3) cy
 with recursive r as (select 1 as n union all select n + 1 from r where n < 3) search depth first by n set o cycle n set o using p select * from r
 with recursive r as (select 1 as n union all select n + 1 from r where n < 3) search depth first by n set o cycle n set c using o select * from r
 with recursive r as (select 1 as n union all select n + 1 from (select * from r) as q where n < 3) search depth first by n set o select * from r
+with recursive r as (select 1 as n union all select n + 1 from r where n < 3) cycle n set c to 1 default 'x' using p select * from r
+with recursive r as (select 1 as n union all select n + 1 from r where n < 3) cycle n set c to 1 default '2' using p select * from r
 create view gv as with recursive r (f, t) as (select f, t from graph g where f = 1 union all select g.f, g.t from graph g, r where g.f = r.t) search depth first by f, t set seq cycle f, t set is_cycle using path select f, t, is_cycle from r
 select * from gv order by 1, 2, 3
 alter table graph rename column f to source
