@@ -16,6 +16,7 @@ use crate::catalog::system::{index_statement, named_class};
 use crate::catalog::{Column, ColumnOrigin, Index, Table, UserType};
 use crate::ddl::alter_column::check_identity_type;
 use crate::ddl::alter_table::without_column;
+use crate::ddl::composite::check_member;
 use crate::ddl::create_table::{TableDraft, check_key_column};
 use crate::ddl::foreign_key::check_types;
 use crate::ddl::index_expressions::indexes_expression_on;
@@ -85,6 +86,7 @@ impl Connection {
         let old = table.columns[position].clone();
         let named = self.with_binder(text, |binder| binder.named_type(ty))?;
         self.check_type_usage(&named)?;
+        check_member(&catalog, named.ty, (Type::row_of(table.oid), &table.name))?;
         let collation = self.column_collation(collation, named.ty, text)?;
         let mut new = Column {
             ty: named.ty,

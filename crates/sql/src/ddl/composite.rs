@@ -108,10 +108,7 @@ impl Connection {
                         format!("column \"{}\" of relation \"{}\" already exists", attribute.name, ty.name);
                     return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
                 }
-                if contains(&self.current_catalog(), attribute.ty, Type::Composite(ty.oid)) {
-                    let message = format!("composite type {} cannot be made a member of itself", ty.name);
-                    return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message));
-                }
+                check_member(&self.current_catalog(), attribute.ty, (Type::Composite(ty.oid), &ty.name))?;
                 ty.attributes.push(attribute);
             }
             AttributeChange::Drop { name, if_exists } => match place(ty, &name.text) {
@@ -127,7 +124,9 @@ impl Connection {
                 let name = &definition.name.text;
                 let at = place(ty, name).ok_or_else(|| no_attribute(ty, name))?;
                 let comment = ty.attributes[at].comment.clone();
-                ty.attributes[at] = TypeAttribute { comment, ..self.attribute(definition, text)? };
+                let attribute = self.attribute(definition, text)?;
+                check_member(&self.current_catalog(), attribute.ty, (Type::Composite(ty.oid), &ty.name))?;
+                ty.attributes[at] = TypeAttribute { comment, ..attribute };
             }
         }
         Ok(())
@@ -180,6 +179,18 @@ impl Connection {
 fn no_attribute(ty: &CompositeType, name: &str) -> SqlError {
     let message = format!("column \"{name}\" of relation \"{}\" does not exist", ty.name);
     SqlError::new(SqlState::UNDEFINED_COLUMN, message)
+}
+
+/// Checks that a column or attribute of a type may be added to the rows of another.
+///
+/// # Errors
+/// 42P16: the rows would contain themselves.
+pub(super) fn check_member(catalog: &Catalog, ty: Type, (row, name): (Type, &str)) -> Result<()> {
+    if contains(catalog, ty, row) {
+        let message = format!("composite type {name} cannot be made a member of itself");
+        return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message));
+    }
+    Ok(())
 }
 
 /// Returns true if values of a type contain values of another, or are of it.

@@ -8,12 +8,14 @@ use super::qualified;
 use crate::bind::Checks;
 use crate::catalog::store::Object;
 use crate::catalog::{ColumnOrigin, Index, Relation, Table};
+use crate::ddl::composite::check_member;
 use crate::ddl::create_table::TableDraft;
 use crate::ddl::keys::UniqueRules;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::quote_identifier;
 use crate::parse::syntax::ColumnDefinition;
 use crate::session::{Connection, Severity};
+use crate::types::Type;
 
 impl Connection {
     pub(super) fn add_column(
@@ -46,6 +48,7 @@ impl Connection {
         draft.columns[position].engine = table.engine.definition().columns().len();
         self.check_draft(&mut draft, text)?;
         let column = draft.columns[position].clone();
+        check_member(&catalog, column.ty, (Type::row_of(table.oid), &table.name))?;
         let engine_type = crate::storage::engine_type(column.ty, column.modifier);
         let past = self.past_value(&column, text)?;
         let is_filled = past.is_some();

@@ -141,3 +141,22 @@ select (c).b from t where id = 20
 do $$ declare r record; begin for r in select id, c from t where id < 3 loop if (r.c).b is null then raise exception '%', r; end if; end loop; end $$
 select f9(t) from t where id = 20
 select f9(t.*) from t where id = 20
+-- Rows that would contain themselves.
+create table own (i int)
+create table outer_own (j own)
+alter table own add column k own
+alter table own add column k own[]
+alter table own add column k outer_own
+alter table own alter column i type own using null
+alter table own alter column i type outer_own[] using null
+create domain own_domain as own
+alter table own add column k own_domain
+create type own_a as (x int)
+create type own_b as (y own_a)
+alter type own_a add attribute z own_b
+alter type own_a alter attribute x type own_b
+alter type own_a alter attribute x type own_b[]
+select * from own
+drop domain own_domain
+drop table outer_own, own
+drop type own_b, own_a
