@@ -7,7 +7,7 @@
 use super::definition::{Definition, FunctionContext, scalar};
 use super::number_input::to_number;
 use super::number_template::{Node, Template};
-use crate::error::Result;
+use crate::error::{Result, SqlError, SqlState};
 use crate::interrupt;
 use crate::types::Value;
 use crate::types::numeric::Numeric;
@@ -21,6 +21,9 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     scalar("to_char(float8, text) text", to_char).stable(),
     scalar("to_number(text, text) numeric", to_number).stable(),
 ];
+
+/// Text that takes the place of digits.
+const NAN: &str = "NaN";
 
 /// Maximum number of a float's digits after the point; zeros follow.
 const MAX_FLOAT_DIGITS: usize = 1074;
@@ -72,7 +75,7 @@ fn to_char(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
         _ => None,
     };
     if number.is_nan() && template.before >= 3 {
-        return Ok(Value::text(not_a_number(&template)));
+        return Ok(Value::text(write(&template, false, Some(NAN), 0)?));
     }
     if !number.is_finite() {
         let behind = if matches!(v[0], Value::Float4(_)) { 0 } else { template.behind };
@@ -99,32 +102,16 @@ fn to_char(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
     Ok(Value::text(write(&template, is_negative, Some(&text), behind)?))
 }
 
-/// `NaN` where the digits before the point would be.
-fn not_a_number(template: &Template) -> String {
-    let is_zero = |at: usize| template.first_zero.is_some_and(|first| at >= first);
-    let padding: String = (3..template.before).map(|at| if is_zero(at - 3) { '0' } else { ' ' }).collect();
-    if template.is_filled {
-        return format!("{}NaN", padding.trim_start());
-    }
-    let (before, behind) = match template.nodes.last() {
-        Some(Node::Minus) => ("", " "),
-        Some(Node::Sign) => ("", "+"),
-        _ if template.has_sign => ("+", ""),
-        _ => (" ", ""),
-    };
-    // Signs of the currency are blanks outside of the digits.
-    let currency = |node: &&Node| matches!(node, Node::Currency);
-    let (first, last) = (template.nodes.iter(), template.nodes.iter().rev());
-    let (first, last) = (first.take_while(currency).count(), last.take_while(currency).count());
-    format!("{:first$}{before}{padding}NaN{behind}{:last$}", "", "")
-}
-
-/// Writes digits into a template; none where the number has no digits.
+/// Writes digits into a template; none where the number has no digits. `NaN` ends at the point, and has no ordinal ending.
 fn write(template: &Template, is_negative: bool, text: Option<&str>, behind_max: usize) -> Result<String> {
     let mut writer = Writer::new(template, is_negative, text, behind_max);
     for node in &template.nodes {
         interrupt::step()?;
-        writer.push(node);
+        match node {
+            Node::Point if text == Some(NAN) => return Ok(writer.out),
+            Node::Ordinal(_) if text == Some(NAN) => return Err(no_number(NAN)),
+            _ => writer.push(node),
+        }
     }
     if template.has_brackets {
         match (is_negative, template.is_filled) {
@@ -134,6 +121,10 @@ fn write(template: &Template, is_negative: bool, text: Option<&str>, behind_max:
         }
     }
     Ok(writer.out)
+}
+
+fn no_number(text: &str) -> SqlError {
+    SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, format!("\"{text}\" is not a number"))
 }
 
 /// A template that is being filled.
