@@ -137,22 +137,6 @@ def python_handles_ctrl_c():
     signal.signal(signal.SIGINT, before)
 
 
-def interrupt_once(con):
-    """Sends Ctrl-C to this process, once and while the connection's statement runs: there is nothing else that it could interrupt."""
-    other = con.database.connect(autocommit=True)
-    running = "select count(*) from pg_stat_activity where state = 'active' and query like 'select pg_sleep%'"
-
-    def send():
-        deadline = time.monotonic() + 60
-        while other.execute(running).fetchone() == (0,) and time.monotonic() < deadline:
-            time.sleep(0.01)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    thread = threading.Thread(target=send)
-    thread.start()
-    return thread
-
-
 def interrupt_soon(is_over):
     """Sends Ctrl-C to this process until it is over."""
 
@@ -166,10 +150,16 @@ def interrupt_soon(is_over):
 
 
 def test_ctrl_c_cancels_the_statement(con, python_handles_ctrl_c):
-    thread = interrupt_once(con)
-    with pytest.raises(KeyboardInterrupt):
-        con.execute("select pg_sleep(3600)")
-    thread.join()
+    is_over = threading.Event()
+    thread = interrupt_soon(is_over)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            try:
+                con.execute("select pg_sleep(3600)")
+            finally:
+                is_over.set()
+    finally:
+        thread.join()
     con.rollback()
     assert con.execute("select 1").fetchone() == (1,)
 
